@@ -49,8 +49,10 @@ func (jsonCodec) Decode(data []byte, v any) error {
 // [MaxDepth] deep. encoding/json stops at 10,000, where what walks an object
 // level by level, as Keep does, takes minutes for one of a megabyte. The bytes
 // need not be JSON.
-func tooDeep(data []byte) bool {
-	if bytes.Count(data, []byte("{"))+bytes.Count(data, []byte("[")) <= MaxDepth {
+func tooDeep(data []byte) bool { return deeperThan(data, MaxDepth) }
+
+func deeperThan(data []byte, most int) bool {
+	if bytes.Count(data, []byte("{"))+bytes.Count(data, []byte("[")) <= most {
 		return false // the common case, and a fast one
 	}
 	depth, quoted := 0, false
@@ -69,7 +71,7 @@ func tooDeep(data []byte) bool {
 				depth--
 			}
 		}
-		if depth > MaxDepth {
+		if depth > most {
 			return true
 		}
 	}

@@ -77,7 +77,9 @@ func (s *shape[V]) writable(given *V, mendText bool) (*V, error) {
 	}
 	mended := new(V)
 	s.copyTo(mended, given)
-	s.form.mend(reflect.ValueOf(mended).Elem(), mendText)
+	if s.form.mend != nil {
+		s.form.mend(reflect.ValueOf(mended).Elem(), mendText)
+	}
 	again := s.find(mended)
 	return mended, firstOf(again.refused, again.text)
 }
@@ -172,6 +174,9 @@ func (b *forms) fill(f *form, t place, path string) error {
 		return refuse(path, t.Type, "is in a map, where JSON does not call its method, which wants a pointer; keep pointers")
 	case b.json && marshals(t.Type) && (!t.inMap || encoder(t.Type) != nil):
 		f.find = findMarshaler
+		if t.Type == reflect.TypeFor[json.RawMessage]() {
+			f.mend = mendRaw
+		}
 		return checkPromoted(t.Type, path)
 	}
 	switch t.Kind() {
@@ -269,13 +274,26 @@ func findAddress(v reflect.Value, _ int, r *report) {
 }
 
 // findMarshaler asks a type that encodes itself; what it makes of its values is its
-// own affair.
-func findMarshaler(v reflect.Value, _ int, r *report) {
+// own affair, as long as it is JSON that can be stored and read.
+func findMarshaler(v reflect.Value, depth int, r *report) {
 	if v.CanAddr() {
 		v = v.Addr()
 	}
-	if _, err := json.Marshal(v.Interface()); err != nil {
+	data, err := json.Marshal(v.Interface())
+	switch {
+	case err != nil:
 		r.refuse("cannot be encoded: %w", err)
+	case deeperThan(data, MaxDepth-depth+1): // its outermost list or object lies at depth
+		r.refuse("is nested more than %d deep", MaxDepth)
+	case !utf8.Valid(data) && r.text == nil:
+		r.text = r.at(errNotUTF8)
+	}
+}
+
+// mendRaw mends a json.RawMessage. What else encodes itself has its text in a form of its own.
+func mendRaw(v reflect.Value, text bool) {
+	if text && !utf8.Valid(v.Bytes()) { // nil stays nil
+		v.SetBytes([]byte(validText(string(v.Bytes()))))
 	}
 }
 

@@ -94,6 +94,7 @@ var typedChecks = []check{
 		for i := range 20 {
 			o.Status = changing()
 			o.Status.Text, o.Status.Texts = notUTF8, map[string]string{"\xff": "\xfe"}
+			o.Status.Raw = json.RawMessage(`{"b":"` + notUTF8 + `","a":[]}`)
 			o.SetProgressing("CloudError", notUTF8)
 			o.Conditions = append(o.Conditions[:1:1], store.Condition{Type: "Other", Message: notUTF8 + strings.Repeat("x", 5000)})
 			if o, err = s.UpdateStatus(e.ctx, o); err != nil {
@@ -114,8 +115,44 @@ var typedChecks = []check{
 		if want := "the cloud said \ufffd\ufffd"; o.Status.Text != want || o.Status.Texts["\ufffd"] != "\ufffd" {
 			e.Errorf("the status reads %q, %q, want %q", o.Status.Text, o.Status.Texts, want)
 		}
+		if got, want := string(o.Status.Raw), "{\"b\":\"the cloud said \ufffd\ufffd\",\"a\":[]}"; got != want {
+			e.Errorf("the raw status reads %q, want %q", got, want)
+		}
 		if c, _ := o.Condition("Other"); len(c.Message) > store.MaxMessage {
 			e.Errorf("a message of %d bytes was stored", len(c.Message))
+		}
+	}},
+	{"Store/the deepest JSON that can be stored is taken", func(e *env) {
+		s := e.spoken()
+		deepest := strings.Repeat("[", store.MaxDepth-2) + strings.Repeat("]", store.MaxDepth-2)
+		o, err := s.Create(e.ctx, &spokenObject{Meta: store.Meta{Name: "a"}, Spec: spoken{Raw: json.RawMessage(deepest)}})
+		if err != nil {
+			e.Fatal(err)
+		}
+		if o, err = s.Get(e.ctx, o.Key()); err != nil || string(o.Spec.Raw) != deepest {
+			e.Errorf("reads %v, error %v", o, err)
+		}
+	}},
+	{"Store/raw JSON beside a field that the program does not know settles", func(e *env) {
+		s := e.spoken()
+		e.commit(put(store.Key{Name: "a"}, `{"schema": 1, "later": 1, "meta": {"name": "a", "uid": "u", "labels": {"`+store.LabelOwner+`": "me"}}, "spec": {"later": 1}}`))
+		raw := json.RawMessage(`{"b":1,"a":{"d":1,"c":[2]}}`)
+		var o *spokenObject
+		for i := range 3 {
+			a, err := s.Apply(e.ctx, []*spokenObject{{Meta: store.Meta{Name: "a"}, Spec: spoken{Raw: raw}}}, "me", 0)
+			if err != nil {
+				e.Fatal(err)
+			}
+			if want := (store.Applied{Unchanged: 1}); i > 0 && a != want {
+				e.Errorf("the same set for the time %d: %+v, want %+v", i+1, a, want)
+			}
+			if o, err = s.Get(e.ctx, store.Key{Name: "a"}); err != nil || string(o.Spec.Raw) != string(raw) {
+				e.Fatalf("declared %s, reads %s, error %v", raw, o.Spec.Raw, err)
+			}
+			o.Status.Raw = raw
+			if again, err := s.UpdateStatus(e.ctx, o); err != nil || i > 0 && again.Revision != o.Revision {
+				e.Errorf("the same status for the time %d: %v, error %v, want it as it was", i+1, again, err)
+			}
 		}
 	}},
 	{"Store/a set that is applied again is not written", func(e *env) {
@@ -260,12 +297,14 @@ var typedChecks = []check{
 			"year 9999 that is 10000 in UTC": {At: time.Date(9999, 12, 31, 23, 59, 59, 0, time.FixedZone("", -7201))},
 			"keys that become one":           {Texts: map[string]string{"\xff": "1", "\xfe": "2"}},
 			"bad JSON":                       {Raw: json.RawMessage("{")}, "a ring": {Next: ring}, "a ring of lists": list,
-			"a part far below": {Next: &spoken{List: []*spoken{nil, {Number: math.NaN()}}}},
+			"JSON that is too deep": {Next: &spoken{Raw: json.RawMessage(strings.Repeat("[", store.MaxDepth-2) + strings.Repeat("]", store.MaxDepth-2))}},
+			"a part far below":      {Next: &spoken{List: []*spoken{nil, {Number: math.NaN()}}}},
 		} {
 			e.refused(s, o, what, func(o *spokenObject) { o.Spec = bad })
 			e.refused(s, o, what+" in the status", func(o *spokenObject) { o.Status = bad })
 		}
 		e.refused(s, o, "text that is not UTF-8", func(o *spokenObject) { o.Spec.Text = notUTF8 })
+		e.refused(s, o, "raw JSON that is not UTF-8", func(o *spokenObject) { o.Spec.Raw = json.RawMessage(`"` + notUTF8 + `"`) })
 		e.refused(s, o, "a key that is not UTF-8", func(o *spokenObject) { o.Spec.Texts = map[string]string{"\xff": "1"} })
 		e.refused(s, o, "an annotation that is not UTF-8", func(o *spokenObject) { o.Annotations = map[string]string{"a": "\xff"} })
 		e.refused(s, o, "a condition without a type", func(o *spokenObject) { o.Conditions = []store.Condition{{Status: store.True}} })
