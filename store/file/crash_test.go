@@ -362,6 +362,12 @@ func TestEndOfALeaseIsTriedAgain(t *testing.T) {
 		mend := replaceDescriptor(t, f, "/dev/full")
 		time.Sleep(15500 * time.Millisecond)
 		expect(t, "while the disk is full", contentsOf(t, b, store.ListOptions{}), "bound=1@1")
+		if err := b.Renew(t.Context(), id); !errors.Is(err, store.ErrLeaseGone) {
+			t.Errorf("Renew of an expired lease while the disk is full returned %v, want ErrLeaseGone", err)
+		}
+		if _, err := b.Commit(t.Context(), store.Txn{Ops: []store.Op{bound}}); !errors.Is(err, store.ErrLeaseGone) {
+			t.Errorf("Commit under an expired lease while the disk is full returned %v, want ErrLeaseGone", err)
+		}
 		mend()
 		time.Sleep(time.Second)
 		synctest.Wait()

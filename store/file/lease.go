@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"sync/atomic"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -19,6 +20,7 @@ type lease struct {
 	ttl     time.Duration
 	keys    map[address]struct{}
 	expires *time.Timer
+	over    atomic.Bool // it has expired, and the disk has refused to write that
 }
 
 // leases is guarded by Backend.mu.
@@ -69,7 +71,7 @@ func (b *Backend) Renew(ctx context.Context, id store.LeaseID) error {
 		return err
 	}
 	l := b.leases.byID[id]
-	if l == nil || !l.expires.Stop() {
+	if l == nil || l.over.Load() || !l.expires.Stop() {
 		// A timer that has fired has its end queued already: a renewal that
 		// says yes now would be a lie a moment later.
 		return leaseGone(id)
@@ -98,6 +100,7 @@ func (b *Backend) expire(id store.LeaseID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if l := b.leases.byID[id]; l != nil && b.usableLocked() == nil {
+		l.over.Store(true)
 		l.expires = time.AfterFunc(time.Second, func() { b.expire(id) })
 	}
 }

@@ -69,8 +69,10 @@ func (g *group) events(ops []store.Op, data [][]byte) ([]event, error) {
 		if err != nil {
 			return nil, err
 		}
-		if op.Lease != 0 && g.b.leases.byID[op.Lease] == nil {
-			return nil, leaseGone(op.Lease)
+		if op.Lease != 0 {
+			if l := g.b.leases.byID[op.Lease]; l == nil || l.over.Load() {
+				return nil, leaseGone(op.Lease)
+			}
 		}
 		if op.Put == nil {
 			if was != nil {
