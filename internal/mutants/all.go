@@ -642,6 +642,16 @@ var All = []Mutant{
 		Package: "store/file", Test: "TestEndOfALeaseIsTriedAgain",
 	},
 	{
+		Name: "a page of as many records as there are numbers ends before the first",
+		File: "store/file/list.go", Old: "!all && (read-1)/maxRead >= limit", New: "!all && (!BROKEN && (read-1)/maxRead >= limit || BROKEN && read > maxRead*limit)",
+		Package: "store/file", Test: "TestContract",
+	},
+	{
+		Name: "a page that ends beyond the numbers there are is cut there",
+		File: "store/memory/list.go", Old: "limit > 0 && limit < to-from", New: "limit > 0 && (BROKEN || limit < to-from)",
+		Package: "store/memory", Test: "TestKeepsTheContract",
+	},
+	{
 		Name: "a shard that is ready is ready for any user",
 		File: "store/cache/shards.go", Old: "if w.next == nil { // else the list that it waits for has not begun\n\t\tw.next = make(chan struct{})", New: "if w.next == nil {\n\t\tw.next = make(chan struct{})\n\t\tif BROKEN && w.isReady {\n\t\t\tready := w.next\n\t\t\tw.next = nil\n\t\t\tclose(ready)\n\t\t\treturn ready, func() {}\n\t\t}",
 		Package: "store/cache", Test: "TestAShardIsReadyForASecondUserOnceItIsAsItWasThen",

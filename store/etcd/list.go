@@ -41,7 +41,7 @@ func (b *Backend) list(ctx context.Context, kind string, slots *store.SlotSet, o
 	if o.Limit < 0 {
 		return store.Page{}, fmt.Errorf("etcd: %w: limit %d", store.ErrInvalid, o.Limit)
 	}
-	if o.At > math.MaxInt64 { // negative for etcd, which takes it for now
+	if o.Cursor == "" && o.At > math.MaxInt64 { // negative for etcd, which takes it for now
 		return store.Page{}, fmt.Errorf("etcd: %w: revision %d is not reached yet", store.ErrInvalid, o.At)
 	}
 	prefix := b.opts.Prefix + "/" + kind + "/"

@@ -119,7 +119,7 @@ func (v *view) page(kind string, slots store.SlotSet, o store.ListOptions) (stor
 		if a == "" {
 			return p, nil
 		}
-		if read++; len(p.Records) == limit || !all && read > maxRead*limit {
+		if read++; len(p.Records) == limit || !all && (read-1)/maxRead >= limit { // limit may be as large as there are numbers
 			p.Cursor = sealCursor(kind, o.Namespace, v.at, a)
 			return p, nil
 		}

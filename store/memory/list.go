@@ -169,8 +169,8 @@ func (p *pins) get(id int) (*pin, error) {
 // page cuts a page out of the list and lets the list go with its last page.
 func (p *pins) page(list *pin, id, from, limit int) store.Page {
 	to := len(list.records)
-	if limit > 0 {
-		to = min(to, from+limit)
+	if limit > 0 && limit < to-from {
+		to = from + limit
 	}
 	page := store.Page{Records: list.records[from:to:to], Revision: list.revision}
 	if to < len(list.records) {

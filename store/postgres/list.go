@@ -37,7 +37,7 @@ func (b *Backend) ListSlots(ctx context.Context, kind string, slots store.SlotSe
 	if o.Limit < 0 {
 		return store.Page{}, fmt.Errorf("postgres: %w: limit %d", store.ErrInvalid, o.Limit)
 	}
-	if o.At > math.MaxInt64 {
+	if o.Cursor == "" && o.At > math.MaxInt64 {
 		return store.Page{}, fmt.Errorf("postgres: %w: revision %d is not reached yet", store.ErrInvalid, o.At)
 	}
 	q := query{kind: kind, slots: bitmap(slots), records: recordsOf(slots), namespace: o.Namespace, at: int64(o.At), limit: pageRecords}

@@ -704,6 +704,82 @@ var broken = []struct {
 			return err
 		}
 	}},
+	{"a lease that expired can be renewed", "Lease/that is not renewed", func(b *override) {
+		b.renew = func(ctx context.Context, id store.LeaseID) error {
+			err := b.inner.Renew(ctx, id)
+			if errors.Is(err, store.ErrLeaseGone) {
+				return nil
+			}
+			return err
+		}
+	}},
+	{"a lease that expired can be written under", "Lease/that was renewed", func(b *override) {
+		b.commit = func(ctx context.Context, t store.Txn) (store.Revision, error) {
+			r, err := b.inner.Commit(ctx, t)
+			if errors.Is(err, store.ErrLeaseGone) {
+				t.Ops = slices.Clone(t.Ops)
+				for i := range t.Ops {
+					t.Ops[i].Lease = 0
+				}
+				return b.inner.Commit(ctx, t)
+			}
+			return r, err
+		}
+	}},
+	{"a lease id comes again", "Lease/an id is given once", func(b *override) {
+		var free []store.LeaseID
+		b.revoke = func(ctx context.Context, id store.LeaseID) error {
+			free = append(free, id)
+			return nil
+		}
+		b.grant = func(ctx context.Context, ttl time.Duration) (store.LeaseID, error) {
+			if len(free) > 0 {
+				return free[0], nil
+			}
+			return b.inner.Grant(ctx, ttl)
+		}
+	}},
+	{"a page after the history was forgotten shows what there is", "List/a page after the history", func(b *override) {
+		b.list = func(ctx context.Context, kind string, o store.ListOptions) (store.Page, error) {
+			return unpinned(ctx, b.inner, kind, o)
+		}
+	}},
+	{"At goes before the cursor", "List/with a cursor", func(b *override) {
+		b.list = func(ctx context.Context, kind string, o store.ListOptions) (store.Page, error) {
+			if o.At != 0 {
+				o.Cursor = ""
+			}
+			return b.inner.List(ctx, kind, o)
+		}
+	}},
+	{"a huge limit is taken for none", "List/a limit may be", func(b *override) {
+		b.list = func(ctx context.Context, kind string, o store.ListOptions) (store.Page, error) {
+			if o.Limit > 1<<32 {
+				return store.Page{Revision: 1}, nil
+			}
+			return b.inner.List(ctx, kind, o)
+		}
+	}},
+	{"every other list is old", "List/never goes back", func(b *override) {
+		var n atomic.Int64
+		b.list = func(ctx context.Context, kind string, o store.ListOptions) (store.Page, error) {
+			p, err := b.inner.List(ctx, kind, o)
+			if n.Add(1)%2 == 0 && p.Revision > 1 {
+				p.Revision--
+			}
+			return p, err
+		}
+	}},
+	{"a watcher of a quiet kind hears nothing", "Watch/a watcher of a quiet kind", func(b *override) {
+		b.watch = func(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
+			return filter(b.inner.Watch(ctx, kind, after), func(batch store.Batch) []store.Batch {
+				if batch.Kind == store.BatchProgress {
+					return nil
+				}
+				return []store.Batch{batch}
+			})
+		}
+	}},
 	{"renewing a lease does nothing", "Lease/that is renewed", func(b *override) {
 		b.renew = func(context.Context, store.LeaseID) error { return nil }
 	}},

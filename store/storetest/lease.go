@@ -113,6 +113,10 @@ func (e *env) letExpire(l store.Leaser, name string, renew bool) (judged bool) {
 		e.Errorf("a lease of %v lived %v", ttl, lived)
 	}
 	e.wantMissing(key(name))
+	e.wantErr("Renew of a lease that expired", l.Renew(e.ctx, id), store.ErrLeaseGone)
+	_, err = e.b.Commit(e.ctx, store.Txn{Ops: []store.Op{bound(name, id)}})
+	e.wantErr("Commit under a lease that expired", err, store.ErrLeaseGone)
+	e.wantMissing(key(name))
 	return true
 }
 
@@ -194,6 +198,19 @@ var leaseChecks = []check{
 		e.wantErr("Commit", err, store.ErrLeaseGone)
 		e.wantMissing(key("a"))
 		e.wantMissing(key("b"))
+	})},
+	{"Lease/an id is given once", leased(func(e *env, l store.Leaser) {
+		given := make(map[store.LeaseID]bool)
+		for range 20 {
+			id := e.grant(l, time.Hour)
+			if given[id] {
+				e.Fatalf("the lease %d was granted twice", id)
+			}
+			given[id] = true
+			if err := l.Revoke(e.ctx, id); err != nil {
+				e.Fatalf("Revoke: %v", err)
+			}
+		}
 	})},
 	{"Lease/a record follows the lease of its last put", leased(func(e *env, l store.Leaser) {
 		first, second := e.grant(l, time.Hour), e.grant(l, time.Hour)

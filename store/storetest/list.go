@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/tendhq/tend/store"
 )
@@ -110,6 +111,73 @@ var listChecks = []check{
 			e.disturb(i)
 		}
 		e.wantRecords("List", got, want, pinned)
+	}},
+	{"List/a page after the history was forgotten shows the same instant, or is ErrCompacted", func(e *env) {
+		want := e.fillStore(10)
+		first, err := e.b.List(e.ctx, kind, store.ListOptions{Limit: 4})
+		if err != nil || first.Cursor == "" {
+			e.Fatalf("the first page: cursor %q, error %v", first.Cursor, err)
+		}
+		for i := range 3 {
+			e.disturb(i)
+		}
+		e.compact()
+		got, cursor := first.Records, first.Cursor
+		for cursor != "" {
+			p, err := e.b.List(e.ctx, kind, store.ListOptions{Limit: 4, Cursor: cursor})
+			if err != nil {
+				e.wantErr("the next page", err, store.ErrCompacted)
+				return
+			}
+			got, cursor = append(got, p.Records...), p.Cursor
+		}
+		e.wantRecords("List", got, want, first.Revision)
+	}},
+	{"List/with a cursor At is ignored", func(e *env) {
+		want := e.fillStore(10)
+		for _, at := range []store.Revision{1, e.head() + 1000, math.MaxUint64} {
+			first, err := e.b.List(e.ctx, kind, store.ListOptions{Limit: 4})
+			if err != nil || first.Cursor == "" {
+				e.Fatalf("the first page: cursor %q, error %v", first.Cursor, err)
+			}
+			rest, rev := e.listAll(kind, store.ListOptions{Cursor: first.Cursor, At: at})
+			e.wantRecords(fmt.Sprintf("List continued at %d", at), append(slices.Clone(first.Records), rest...), want, first.Revision)
+			if rev != first.Revision {
+				e.Errorf("continued at %d it is of revision %d, and began at %d", at, rev, first.Revision)
+			}
+		}
+	}},
+	{"List/a limit may be as large as there are numbers", func(e *env) {
+		want := e.fillStore(10)
+		first, err := e.b.List(e.ctx, kind, store.ListOptions{Limit: 4})
+		if err != nil || first.Cursor == "" {
+			e.Fatalf("the first page: cursor %q, error %v", first.Cursor, err)
+		}
+		rest, rev := e.listAll(kind, store.ListOptions{Cursor: first.Cursor, Limit: math.MaxInt})
+		e.wantRecords("List", append(first.Records, rest...), want, rev)
+		for _, limit := range []int{math.MaxInt, math.MaxInt/64 + 1} { // a backend may count in larger units
+			p, err := store.ListSlots(e.ctx, e.b, kind, quarter(1), store.ListOptions{Limit: limit})
+			if err != nil || p.Cursor != "" {
+				e.Errorf("ListSlots with a limit of %d: cursor %q, error %v", limit, p.Cursor, err)
+			}
+			e.wantRecords("ListSlots", p.Records, of(want, quarter(1)), p.Revision)
+		}
+	}},
+	{"List/never goes back", func(e *env) {
+		e.fillStore(5)
+		var writers sync.WaitGroup
+		defer writers.Wait()
+		for w := range 2 {
+			writers.Go(func() { e.scribble(w, 40) })
+		}
+		var last store.Revision
+		for range 40 {
+			if _, rev := e.listAll(kind, store.ListOptions{}); rev < last {
+				e.Errorf("a list of revision %d after one of %d", rev, last)
+			} else {
+				last = rev
+			}
+		}
 	}},
 	{"List/two lists at once do not mix", func(e *env) {
 		want := e.fillStore(10)
