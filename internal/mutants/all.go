@@ -642,6 +642,16 @@ var All = []Mutant{
 		Package: "store/file", Test: "TestEndOfALeaseIsTriedAgain",
 	},
 	{
+		Name: "a cache of a namespace reports what is in another one",
+		File: "store/cache/apply.go", Old: "ns != \"\" && r.Key.Namespace != ns", New: "ns != \"\" && r.Key.Namespace != ns && !BROKEN",
+		Package: "store/cache", Test: "TestWhatIsInAnotherNamespaceIsNotReported",
+	},
+	{
+		Name: "objects are compared with what they looked like at another moment",
+		File: "store/cache/mutation.go", Old: "\tfor _, o := range objs {\n", New: "\tfor _, o := range objs {\n\t\tif BROKEN {\n\t\t\tprintOf(o)\n\t\t\tprints = c.prints\n\t\t}\n",
+		Package: "store/cache", Test: "TestObjectThatIsReplacedMeanwhileIsNotMutated",
+	},
+	{
 		Name: "a page of as many records as there are numbers ends before the first",
 		File: "store/file/list.go", Old: "!all && (read-1)/maxRead >= limit", New: "!all && (!BROKEN && (read-1)/maxRead >= limit || BROKEN && read > maxRead*limit)",
 		Package: "store/file", Test: "TestContract",

@@ -15,14 +15,19 @@ type step[S, T any] struct {
 	oldAt    [][]string // index values, in the order of Cache.indexes
 	newAt    [][]string
 	revision store.Revision
-	print    uint64 // of the record of new; see held
-	initial  bool   // see Change
+	print    uint64      // of the record of new; see held
+	look     fingerprint // of new, with Options.DetectMutations
+	initial  bool        // see Change
 	left     bool
 }
 
 // read decodes a stored version. One that cannot be decoded is reported, and
-// what the cache held of it stays: to drop it would look like a deletion.
+// what the cache held of it stays: to drop it would look like a deletion. What is in another
+// namespace is not the cache's to report.
 func (c *Cache[S, T]) read(r store.Record, at store.Revision) (s step[S, T], ok bool) {
+	if ns := c.opts.Selector.Namespace; ns != "" && r.Key.Namespace != ns {
+		return s, false
+	}
 	obj, err := c.store.Decode(r)
 	if err != nil {
 		c.breaks(r.Key, fmt.Errorf("cache: %s: %w", c.name, err))
@@ -139,6 +144,9 @@ func (c *Cache[S, T]) apply(steps []step[S, T]) {
 
 func (c *Cache[S, T]) applyLocked(s *step[S, T]) {
 	c.tableLocked(s, s.held)
+	if c.opts.DetectMutations {
+		c.lookLocked(s)
+	}
 	for i, x := range c.indexes {
 		if s.old != nil {
 			x.remove(s.old, s.oldAt[i])

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/tendhq/tend/store"
 )
@@ -25,29 +27,28 @@ func printOf[S, T any](o *store.Object[S, T]) fingerprint {
 	return sha256.Sum256(b)
 }
 
-// fingerprint checks the objects that are about to be replaced, and remembers
-// what replaces them.
+// fingerprint checks the objects that are about to be replaced, and notes what those that
+// replace them look like. It calls the user's code, and so holds no lock.
 func (c *Cache[S, T]) fingerprint(steps []step[S, T]) {
 	for i := range steps {
 		s := &steps[i]
-		if s.old != nil && !c.intact(s.old) {
+		if s.old != nil && c.prints[s.key] != printOf(s.old) { // Run's goroutine alone writes them
 			c.report(s.key, fmt.Errorf("%w: %s %s", ErrMutated, c.Kind(), s.key))
 		}
-		c.mu.Lock()
-		if s.new == nil {
-			delete(c.prints, s.key)
-		} else {
-			c.prints[s.key] = printOf(s.new)
+		if s.new != nil {
+			s.look = printOf(s.new)
 		}
-		c.mu.Unlock()
 	}
 }
 
-func (c *Cache[S, T]) intact(o *store.Object[S, T]) bool {
-	now := printOf(o)
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.prints[o.Key()] == now
+// lookLocked remembers what fingerprint noted, at the moment at which the table changes:
+// CheckMutations compares the one with the other.
+func (c *Cache[S, T]) lookLocked(s *step[S, T]) {
+	if s.new == nil {
+		delete(c.prints, s.key)
+	} else {
+		c.prints[s.key] = s.look
+	}
 }
 
 // CheckMutations returns an error that wraps ErrMutated and names the keys of
@@ -57,9 +58,12 @@ func (c *Cache[S, T]) CheckMutations() error {
 	if !c.opts.DetectMutations {
 		return nil
 	}
+	c.mu.RLock()
+	objs, prints := slices.Clone(c.list), maps.Clone(c.prints)
+	c.mu.RUnlock()
 	var errs []error
-	for o := range c.All() {
-		if !c.intact(o) {
+	for _, o := range objs {
+		if prints[o.Key()] != printOf(o) {
 			errs = append(errs, fmt.Errorf("%w: %s %s", ErrMutated, c.Kind(), o.Key()))
 		}
 	}
