@@ -31,7 +31,8 @@ type Backend interface {
 	// the page before and show the same instant, whatever was committed
 	// since: no record twice, none missing, none newer than Page.Revision. A
 	// backend that no longer holds that instant returns [ErrCompacted] and the
-	// caller starts over. A Cursor that no page of this backend gave is
+	// caller starts over. No list is of an earlier revision than one that ended
+	// before it began. A Cursor that no page of this backend gave is
 	// [ErrInvalid]. An unknown kind is an empty page, not an error. The order
 	// of records is the backend's own.
 	List(ctx context.Context, kind string, o ListOptions) (Page, error)
@@ -99,10 +100,12 @@ type Leaser interface {
 	// Shared reports whether another process can have the same store open.
 	Shared() bool
 	// Grant starts a lease that lives for at least ttl and, unless it is
-	// renewed, not much longer. A ttl below [MinTTL] is [ErrInvalid].
+	// renewed, not much longer. No two leases of a store have the same id. A ttl
+	// below [MinTTL] is [ErrInvalid].
 	Grant(ctx context.Context, ttl time.Duration) (LeaseID, error)
 	// Renew lets the lease live for at least its ttl from now. A lease that
-	// ended or never was is [ErrLeaseGone]: it cannot be revived.
+	// ended or never was is [ErrLeaseGone]: it cannot be revived, and no record
+	// is bound to it any more.
 	Renew(ctx context.Context, id LeaseID) error
 	// Revoke ends the lease. When it returns nil, the lease's records are
 	// gone. A lease that already ended is no error.

@@ -106,7 +106,8 @@ func (s SlotSet) String() string { return fmt.Sprintf("%d of %d slots", s.Len(),
 // backend.
 type SlotReader interface {
 	// ListSlots is List of the records whose slot is in slots. A Cursor is only good
-	// with the same slots. A page may have no records although more pages follow.
+	// with the same slots: with others it may be [ErrInvalid], or records may be missing.
+	// A page may have no records although more pages follow.
 	ListSlots(ctx context.Context, kind string, slots SlotSet, o ListOptions) (Page, error)
 
 	// WatchSlots is Watch of the records whose slot is in slots. A commit that changes
