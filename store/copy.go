@@ -47,7 +47,9 @@ func Copy[S, T any](ctx context.Context, dst, src *Store[S, T]) (int, error) {
 // record that is already there is skipped, so that a copy that broke off can be made again.
 // At the end every record of src, as it is then, is compared with that of dst: if one is
 // missing or has other bytes, the error is [ErrConflict]. No controller should work on the
-// kind meanwhile. Leases are not copied.
+// kind meanwhile. Leases are not copied. A backend that keeps Go values, as memory does,
+// encrypts them each time otherwise ([Options].Encryption), so that they always differ: use
+// [Copy], or such a backend without Encryption.
 func CopyRecords(ctx context.Context, dst, src Backend, kind string) (int, error) {
 	if dst == nil || src == nil {
 		return 0, fmt.Errorf("%w: CopyRecords: a nil backend", ErrInvalid)

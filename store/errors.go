@@ -14,7 +14,8 @@ var (
 	// ErrExists: Create met an object of that key.
 	ErrExists = errors.New("store: already exists")
 	// ErrConflict: the object is not at the revision that the write was made
-	// for. The error is a [*ConflictError].
+	// for. The error of a [Store] or [Backend] is a [*ConflictError]; that of [Copy]
+	// and [CopyRecords], which compare two stores, is not.
 	ErrConflict = errors.New("store: conflict")
 	// ErrCompacted: the revision is not, or no longer, part of the history
 	// that is kept. Start again with a list or a watch from 0.

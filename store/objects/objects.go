@@ -219,7 +219,7 @@ func (k kind[S, T]) Put(ctx context.Context, key store.Key, at store.Revision, d
 	if at != 0 {
 		var err error
 		if stored, err = k.store.Get(ctx, key); err == nil && stored.Revision != at {
-			err = conflict(k.Kind(), key, stored.Revision, at)
+			err = k.conflict(ctx, key, at)
 		}
 		if err != nil {
 			return Object{}, err
@@ -238,14 +238,19 @@ func (k kind[S, T]) Put(ctx context.Context, key store.Key, at store.Revision, d
 	return k.result(k.store.Update(ctx, o))
 }
 
-func conflict(kind string, key store.Key, is, at store.Revision) error {
-	return fmt.Errorf("%w: %s %s is at revision %d, not %d", store.ErrConflict, kind, key, is, at)
+// conflict is the error of a write at a revision that is not that of the object.
+func (k kind[S, T]) conflict(ctx context.Context, key store.Key, at store.Revision) error {
+	r, err := k.store.Backend().Get(ctx, k.Kind(), key)
+	if err != nil {
+		return err
+	}
+	return &store.ConflictError{Want: store.Compare{Kind: k.Kind(), Key: key, Revision: at}, Current: r}
 }
 
 func (k kind[S, T]) Edit(ctx context.Context, key store.Key, at store.Revision, change func(*store.Meta) error) (Object, error) {
 	return k.result(k.store.Mutate(ctx, key, func(o *store.Object[S, T]) error {
 		if at != 0 && o.Revision != at {
-			return conflict(k.Kind(), key, o.Revision, at)
+			return k.conflict(ctx, key, at)
 		}
 		return change(&o.Meta)
 	}))

@@ -78,7 +78,11 @@ func TestObjectsAreSeenAndEditedWithoutTheirTypes(t *testing.T) {
 			t.Errorf("Put of %s: %v, want %v", name, err, c.want)
 		}
 	}
-	if _, err := k.Edit(t.Context(), o.Key(), o.Revision, func(m *store.Meta) error { return nil }); !errors.Is(err, store.ErrConflict) {
+	var conflict *store.ConflictError
+	if _, err := k.Put(t.Context(), o.Key(), o.Revision, []byte(`{"spec":{"Size":3,"Password":"x"}}`)); !errors.As(err, &conflict) || conflict.Current.Revision != changed.Revision {
+		t.Errorf("Put at an old revision: %v (%T)", err, err)
+	}
+	if _, err := k.Edit(t.Context(), o.Key(), o.Revision, func(m *store.Meta) error { return nil }); !errors.As(err, &conflict) || conflict.Want.Revision != o.Revision {
 		t.Errorf("Edit at an old revision: %v", err)
 	}
 	paused := must(k.Edit(t.Context(), o.Key(), 0, func(m *store.Meta) error { m.Paused = true; m.AddFinalizer("f"); return nil }))
