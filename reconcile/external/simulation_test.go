@@ -110,7 +110,7 @@ func (w *world) user(names int) []func(*rand.Rand) (string, error) {
 // losers take the record of a disk's create away, as a restore from a backup of before it does,
 // or lose the object altogether and declare it again. They choose disks that each list shows.
 func (w *world) losers(names int) func(*rand.Rand) (string, error) {
-	w.lost = map[string]bool{}
+	w.lost = map[store.Key]bool{}
 	since := map[string]time.Time{} // when a disk was first seen, by its id
 	user := must(store.New[diskSpec, diskStatus](w.backend, "Disk", nil))
 	return func(r *rand.Rand) (string, error) {
@@ -134,7 +134,7 @@ func (w *world) losers(names int) func(*rand.Rand) (string, error) {
 		}
 		if o, err = user.Mutate(ctx, k, func(o *disk) error { o.Finalizers = nil; return nil }); err == nil {
 			if err = user.Delete(ctx, o); err == nil {
-				w.lost[o.UID] = true
+				w.lost[k] = true
 				_, err = user.Create(ctx, &disk{Meta: store.Meta{Namespace: k.Namespace, Name: k.Name}, Spec: o.Spec})
 			}
 		}
@@ -172,8 +172,8 @@ func (w *world) asDeclared() error {
 	for _, r := range w.cloud.Truth() {
 		m, _ := readMark(r)
 		o := left[m.Key]
-		if o == nil && w.lost[m.UID] {
-			continue // deleted before it was taken over: it is for a prune
+		if o == nil && w.lost[m.Key] {
+			continue // deleted before the look of a run showed that it was taken over: it is for a prune
 		}
 		if o == nil || r.Deleting {
 			return fmt.Errorf("left behind: %+v", r)

@@ -37,11 +37,11 @@ type world struct {
 	backend store.Backend
 	store   *store.Store[diskSpec, diskStatus]
 	client  diskClient
-	lies    bool            // the client names disks otherwise than w.o.Naming says
-	listed  bool            // looks are served by an inventory
-	settle  time.Duration   // of that inventory; zero: its default
-	lists   *inventory      // a source of it makes the lists; nil: the looks do
-	lost    map[string]bool // the uids of objects that the store lost; see losers
+	lies    bool               // the client names disks otherwise than w.o.Naming says
+	listed  bool               // looks are served by an inventory
+	settle  time.Duration      // of that inventory; zero: its default
+	lists   *inventory         // a source of it makes the lists; nil: the looks do
+	lost    map[store.Key]bool // whose object the store lost once; see losers
 	o       external.Options[diskSpec, diskStatus]
 	rec     *external.Reconciler[diskSpec, diskStatus]
 
