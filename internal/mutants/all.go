@@ -3612,11 +3612,6 @@ var All = []Mutant{
 		Package: "reconcile/debug", Test: "TestPausedObjectIsNotFailing",
 	},
 	{
-		Name: "a source that never syncs is well",
-		File: "reconcile/debug/sentence.go", Old: "case c.Waiting != \"\" &&", New: "case !BROKEN && c.Waiting != \"\" &&",
-		Package: "reconcile/debug", Test: "TestSentenceNamesASourceThatHasNotListed",
-	},
-	{
 		Name: "the objects of some shards are all",
 		File: "store/objects/objects.go", Old: "return k.cache != nil && k.cache", New: "return !BROKEN && k.cache != nil && k.cache",
 		Package: "reconcile/debug", Test: "TestObjectsOfACacheOfShardsAreNotAll",

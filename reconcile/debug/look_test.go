@@ -266,7 +266,7 @@ func TestPausedObjectIsNotFailing(t *testing.T) {
 // "Nothing fails, and nothing is stuck", said the page of a process whose list hung, and which ran
 // nothing at all.
 //
-// Negative control: mutant "a source that never syncs is well".
+// Negative control: mutant "a controller that waits for a source is well".
 func TestSentenceNamesASourceThatHasNotListed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		silent, lists := slog.New(slog.DiscardHandler), make(chan struct{})
