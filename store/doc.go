@@ -32,8 +32,8 @@
 // # What can be written
 //
 // With the [JSON] codec an object is read back as it was written, on every backend.
-// [New] refuses types with fields that JSON drops. A write refuses NaN and infinities, years before 0 and after 9999, map
-// keys that JSON does not read back, what is nested more than [MaxDepth] deep, and a spec, an annotation or
+// [New] refuses types with fields that JSON drops. A write refuses NaN and infinities, years beyond 0 to 9999, map
+// keys that JSON does not read back, more than [MaxDepth] levels, and a spec, an annotation or
 // the output of a MarshalJSON that is not UTF-8, with [ErrInvalid]. In a status and in conditions such text,
 // also in a json.RawMessage, gets U+FFFD. Times in a zone that RFC 3339 cannot say become UTC, a pointer to
 // a nil slice, map or pointer nil.
