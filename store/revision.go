@@ -13,11 +13,6 @@ import (
 // none.
 type Revision uint64
 
-// Leap is how far a backend goes on, at least, beyond what was seen when it finds that its history may lack
-// commits: it was restored from a backup under its clients, or a failover lost some. It is more than any number
-// of commits, so that no revision is given a second time. A backend that cannot tell goes back.
-const Leap Revision = 1 << 40
-
 // String returns the decimal number.
 func (r Revision) String() string { return strconv.FormatUint(uint64(r), 10) }
 

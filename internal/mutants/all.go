@@ -2926,7 +2926,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a leap of the store is not noticed",
-		File: "reconcile/external/history.go", Old: "case page.Revision-h.high >= store.Leap:", New: "case page.Revision-h.high >= store.Leap && !BROKEN:",
+		File: "reconcile/external/history.go", Old: "case page.Revision-before.high >= leap:", New: "case page.Revision-before.high >= leap && !BROKEN:",
 		Package: "reconcile/external", Test: "TestPruneIsHeldAfterALeapOfTheStore",
 	},
 	{
@@ -2936,12 +2936,12 @@ var All = []Mutant{
 	},
 	{
 		Name: "a list does not look at the store",
-		File: "reconcile/external/inventory.go", Old: "\t_ = v.noteStore(ctx) // one that cannot", New: "\tif !BROKEN {\n\t\t_ = v.noteStore(ctx)\n\t} // one that cannot",
+		File: "reconcile/external/inventory.go", Old: "if v.noteStore(ctx) == nil {", New: "if !BROKEN && v.noteStore(ctx) == nil {",
 		Package: "reconcile/external", Test: "TestListNoticesThatTheStoreWentBack",
 	},
 	{
 		Name: "a deletion goes by details of yesterday",
-		File: "reconcile/external/inventory.go", Old: "if (o.Deleting() || !seen.UpToDate) && v.dropOldDetail(", New: "if !BROKEN && (o.Deleting() || !seen.UpToDate) && v.dropOldDetail(",
+		File: "reconcile/external/reconciler.go", Old: "again = a.memory.old &&", New: "again = !BROKEN && a.memory.old &&",
 		Package: "reconcile/external", Test: "TestWhatIsTouchedIsOursByDetailsThatAreFresh",
 	},
 	{

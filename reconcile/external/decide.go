@@ -50,6 +50,7 @@ type view struct {
 	finalizer bool // ours is on the object
 	others    bool // another's is
 	phase     phase
+	located   bool      // the spec says where the resource lies, see Options.Location
 	moved     string    // says where the resource is on record and where the spec has it; empty: there
 	young     bool      // graceEnd is not reached
 	learned   time.Time // when this process learned of phase; zero: there is nothing to wait for

@@ -22,6 +22,7 @@ type absence struct {
 	// after that on. Zero during the grace.
 	learned time.Time
 	byMark  bool // a create of unknown outcome is looked for by its mark
+	located bool // the spec says where the resource lies: what an earlier object left elsewhere is not it
 	last    bool // the object is in deletion: what is not found is left behind
 }
 
@@ -41,10 +42,16 @@ func absenceOf(ctx context.Context) absence {
 // inRun reports whether the Observe is part of a run, which may end for want of a list.
 func inRun(ctx context.Context) bool { return ctx.Value(runKey{}) != nil }
 
+// runKey marks the context of an Observe that is part of a run. Its value is a *memory.
 type runKey struct{}
 
+// memory is what an [Inventory] says of its answer to a run.
+type memory struct {
+	old bool // it is by details that are older than Fresh: whose the resource is may have changed
+}
+
 func (v view) absence() absence {
-	a := absence{byMark: v.naming == ByMark, last: v.deleting}
+	a := absence{byMark: v.naming == ByMark, located: v.located, last: v.deleting}
 	if !v.young {
 		a.since, a.learned = v.graceEnd, v.learned
 	}

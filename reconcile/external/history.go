@@ -3,6 +3,7 @@ package external
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -40,6 +41,11 @@ type history struct {
 // programs that copy a store to try something out.
 const HoldKind = "_prunehold"
 
+// leap is more commits than there are from one list to the next. A store that was restored under its
+// clients, and does not go back, leaps further: etcdutl's --bump-revision by 1e9 as its
+// documentation has it, store/postgres by 1<<40.
+const leap = 1 << 29
+
 // apart is how far the clocks of our servers may be apart.
 const apart = time.Minute
 
@@ -66,31 +72,40 @@ func (v *Inventory[S, T, R]) heldLocked() string { return cmp.Or(v.held, v.histo
 // each list, so that what is written after a restore hides it no more than what came between
 // two lists.
 func (v *Inventory[S, T, R]) noteStore(ctx context.Context) error {
-	page, err := v.o.Store.Backend().List(ctx, HoldKind, store.ListOptions{}) // a record for each kind at most
-	var reason []byte
-	for _, r := range page.Records {
-		if r.Key == v.holdKey() && err == nil {
-			reason, err = r.Encode()
-		}
-	}
+	v.mu.Lock()
+	before := v.history // what is read now is no older; what others note meanwhile may be younger
+	v.mu.Unlock()
+	b := v.o.Store.Backend()
+	page, err := b.List(ctx, HoldKind, store.ListOptions{}) // a record for each kind at most
 	if err != nil {
+		return fmt.Errorf("external: inventory: read the declarations: %w", err)
+	}
+	var reason []byte
+	r, err := b.Get(ctx, HoldKind, v.holdKey())
+	if err == nil {
+		reason, err = r.Encode()
+	}
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return fmt.Errorf("external: inventory: read whether prunes are held: %w", err)
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	h := &v.history
 	switch {
+	case h.high < before.high: // Release was called meanwhile
+		return nil
 	case len(reason) > 0:
 		h.lost, h.stored = string(reason), true
-	case h.stored: // an operator has released it
+	case before.stored && h.stored: // an operator has released it
 		*h = history{trusted: true} // high may be of what the restore lost
+		before.high = 0
 	}
 	switch {
-	case h.lost != "" || h.high == 0:
-	case page.Revision < h.high:
-		h.lost = fmt.Sprintf("the store went back from revision %d to %d: was it restored from a backup?", h.high, page.Revision)
-	case page.Revision-h.high >= store.Leap:
-		h.leapt = fmt.Sprintf("the store leapt from revision %d to %d: was it restored from a backup, or did a failover lose commits?", h.high, page.Revision)
+	case h.lost != "" || before.high == 0:
+	case page.Revision < before.high:
+		h.lost = fmt.Sprintf("the store went back from revision %d to %d: was it restored from a backup?", before.high, page.Revision)
+	case page.Revision-before.high >= leap:
+		h.leapt = fmt.Sprintf("the store leapt from revision %d to %d: was it restored from a backup, or did a failover lose commits?", before.high, page.Revision)
 		h.since = time.Now()
 	}
 	h.high = max(h.high, page.Revision)
@@ -127,7 +142,7 @@ func (v *Inventory[S, T, R]) noteOrphans(ctx context.Context, s Report, last tim
 	case h.leapt == "":
 	case len(s.Orphans) > 0:
 		h.lost, h.leapt = cmp.Or(h.lost, h.leapt), ""
-	case s.undecided == 0 && s.Listed.After(h.since.Add(max(v.o.Settle, apart))):
+	case s.unsettled == 0 && s.Listed.After(h.since.Add(max(v.o.Settle, apart))):
 		h.leapt = ""
 	}
 	known := h.trusted || h.lost != ""

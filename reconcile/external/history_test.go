@@ -215,7 +215,7 @@ func TestPruneIsHeldAfterALeapOfTheStore(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Hour)
-		live.by = store.Leap // a restore: the declaration of the orphan is lost
+		live.by = 1e9 // a restore: the declaration of the orphan is lost
 		w.orphan("lost")
 		var refused *external.PruneError
 		if done, err := v.Prune(t.Context(), external.Cap{}); !errors.As(err, &refused) || !strings.Contains(refused.Reason, "backup") || len(done) != 0 {
@@ -261,7 +261,7 @@ func TestLeapAfterWhichNothingIsMissedHoldsNoPrune(t *testing.T) {
 					}
 				}
 				report()
-				live.by = store.Leap
+				live.by = 1 << 40
 				report() // notices it
 				time.Sleep(c.wait)
 				report()

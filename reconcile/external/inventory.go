@@ -464,7 +464,9 @@ func (v *Inventory[S, T, R]) load(ctx context.Context, l *listing) error {
 		v.listing = nil
 		close(l.done)
 	}()
-	_ = v.noteStore(ctx) // one that cannot be read is not pruned either
+	if v.noteStore(ctx) == nil { // one that cannot be read is not pruned either
+		_ = v.keepHold(ctx) // a process that prunes tries again
+	}
 	for r, err := range v.o.List(ctx) {
 		if err != nil {
 			l.err = fmt.Errorf("external: inventory: list: %w", endless.Cut(err))
@@ -607,7 +609,7 @@ func (v *Inventory[S, T, R]) observe(ctx context.Context, o *store.Object[S, T])
 	if byMark && !exists && err == nil {
 		var ids []string
 		var begun time.Time
-		ids, begun, err = v.findByMark(ctx, o, at, phase == untried || phase == failed)
+		ids, begun, err = v.findByMark(ctx, o, at, !why.located && (phase == untried || phase == failed))
 		for i := 0; i < len(ids) && !exists && err == nil; i++ {
 			if r, exists, err = v.lookAsOf(ctx, ids[i], at); exists && v.named {
 				o.Intent.ExternalName = ids[i]
@@ -622,27 +624,18 @@ func (v *Inventory[S, T, R]) observe(ctx context.Context, o *store.Object[S, T])
 	if err != nil || !exists {
 		return Observation{}, err
 	}
-	seen := v.compare(o, r)
-	if (o.Deleting() || !seen.UpToDate) && v.dropOldDetail(v.o.ID(r), at) {
-		if r, exists, err = v.lookAsOf(ctx, v.o.ID(r), at); err != nil || !exists {
-			return Observation{}, err
-		}
-		seen = v.compare(o, r)
+	if m, ok := ctx.Value(runKey{}).(*memory); ok {
+		m.old = !Fresh(ctx) && v.restsOnOldDetail(v.o.ID(r), at)
 	}
-	return seen, nil
+	return v.compare(o, r), nil
 }
 
-// dropOldDetail forgets what Detail read of a resource if that is older than Fresh, and says whether it
-// was: an update or a deletion rests on whose the resource is now, not on whose it was a day ago.
-func (v *Inventory[S, T, R]) dropOldDetail(id string, at time.Time) bool {
+// restsOnOldDetail says whether an answer of recall is by what Detail read longer than Fresh before.
+func (v *Inventory[S, T, R]) restsOnOldDetail(id string, at time.Time) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	d, known := v.detail[id]
-	old := known && !recent(d.begun, v.o.Fresh, at)
-	if old {
-		delete(v.detail, id)
-	}
-	return old
+	return known && !recent(d.begun, v.o.Fresh, at) && !recent(v.single[id].begun, v.o.Fresh, at)
 }
 
 // findByMark is the ids of what carries the mark of o by a list, and when that was begun. With

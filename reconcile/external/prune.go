@@ -87,7 +87,7 @@ func (v *Inventory[S, T, R]) Hold(reason string) {
 //
 // After a restore what was declared since the backup counts as orphaned. Three things
 // give that away: the revision went back while this process looked, which it does with each
-// list; or it leapt ([store.Leap]), and the first list after that shows orphans; or an orphan was
+// list; or it leapt, and the first list after that shows orphans; or an orphan was
 // declared, by its mark, after the newest thing that the store remembered when this
 // inventory was made, and before that: nothing that the store has now is as young.
 // Then a record in the store has every Prune refused, in other processes and later

@@ -148,6 +148,7 @@ type attempt[S, T any] struct {
 	name      string // by which Observe found the resource; empty: it found none
 	// notDue says that the first look of this process can wait: the run did not look.
 	notDue bool
+	memory memory // that the newest look rests on
 }
 
 // contained runs the attempt and writes the status, after a panic too. The
@@ -263,6 +264,7 @@ func (r *Reconciler[S, T]) look(o *store.Object[S, T], policy Policy, first time
 		finalizer: ours,
 		others:    len(o.Finalizers) > 1 || len(o.Finalizers) == 1 && !ours,
 		phase:     phase,
+		located:   r.locationOf(o) != "",
 		moved:     moved,
 		young:     time.Until(graceEnd) > 0,
 		learned:   first,
@@ -279,29 +281,35 @@ func (a *attempt[S, T]) connected(ctx, calls context.Context) (reconcile.Result,
 	}
 	a.client = client
 	defer a.close(ctx)
-	if err := a.observe(ctx, calls); errors.Is(err, errListing) {
-		return reconcile.Result{StillFailing: true, RequeueAfter: waitForList(err)}, nil // no success: nothing was found out
-	} else if err != nil {
-		return a.fail(ctx, ReasonObserveFailed, fmt.Errorf("observe: %w", err))
-	}
-	if err := a.keepObserved(ctx); err != nil {
-		return a.fail(ctx, ReasonStoreFailed, err)
-	}
-	next := decide(a.view)
-	if l, ok := a.client.(lacking); ok {
-		if err := l.lacks(next); err != nil {
-			return a.fail(ctx, reasonOf[next], err)
+	var next action
+	for again := true; again; {
+		if err := a.observe(ctx, calls); errors.Is(err, errListing) {
+			return reconcile.Result{StillFailing: true, RequeueAfter: waitForList(err)}, nil // no success: nothing was found out
+		} else if err != nil {
+			return a.fail(ctx, ReasonObserveFailed, fmt.Errorf("observe: %w", err))
 		}
-	}
-	if next == doDelete {
-		switch held, err := a.mayDelete(ctx, a.Stored().UID); {
-		case err != nil:
+		if err := a.keepObserved(ctx); err != nil {
 			return a.fail(ctx, ReasonStoreFailed, err)
-		case held != "":
-			res := a.standoff(ctx, ReasonDeletesHeld, held)
-			res.RequeueAfter = min(heldPause, max(res.RequeueAfter, a.o.MinPoll))
-			return res, nil
 		}
+		next = decide(a.view)
+		if l, ok := a.client.(lacking); ok {
+			if err := l.lacks(next); err != nil {
+				return a.fail(ctx, reasonOf[next], err)
+			}
+		}
+		if next == doDelete {
+			switch held, err := a.mayDelete(ctx, a.Stored().UID); {
+			case err != nil:
+				return a.fail(ctx, ReasonStoreFailed, err)
+			case held != "":
+				res := a.standoff(ctx, ReasonDeletesHeld, held)
+				res.RequeueAfter = min(heldPause, max(res.RequeueAfter, a.o.MinPoll))
+				return res, nil
+			}
+		}
+		// An update or a deletion rests on whose the resource is now, not on whose it was a day ago.
+		again = a.memory.old && (next == doUpdate || next == doDelete)
+		calls = context.WithValue(calls, freshKey{}, true) // the next look is at the resource itself
 	}
 	if next == doCreate || next == doUpdate {
 		// Before a finalizer and an intent are stored: a call that is refused for
@@ -342,7 +350,7 @@ func (a *attempt[S, T]) observe(ctx, calls context.Context) error {
 	}
 	o := a.store.Clone(a.Object)
 	o.Phase = ""
-	calls = context.WithValue(calls, runKey{}, true)
+	calls = context.WithValue(calls, runKey{}, &a.memory)
 	seen, err := a.client.Observe(calls, o)
 	err = cause(calls, err)
 	if !errors.Is(err, errListing) {

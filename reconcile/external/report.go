@@ -39,6 +39,7 @@ type Report struct {
 	Foreign    int       `json:"foreign"`              // neither declared nor ours
 
 	undecided int // resources of which it could not be decided whether they are orphans
+	unsettled int // of these, the ones that would be
 }
 
 // String is the counts in one line: "12 declared, 16 listed, 14 of them ours: 0 missing, …".
@@ -219,6 +220,7 @@ func (v *Inventory[S, T, R]) find(s *Report, where *[]Finding, f Finding, begott
 	if begotten || !settled {
 		if where == &s.Orphans {
 			s.undecided++
+			s.unsettled++
 		}
 		where = &s.Unsettled
 	}

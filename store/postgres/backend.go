@@ -304,7 +304,7 @@ func (b *Backend) saw(r int64) {
 
 // jump is added to the revision when an era begins: more than the commits that may have
 // been lost, so that no revision is handed out twice.
-const jump = store.Leap
+const jump = 1 << 40
 
 // newEra notes that the store is another one than before. Its history does not continue
 // what watchers saw, its revisions must not be those of lost commits, and leases may be
