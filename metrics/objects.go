@@ -101,6 +101,7 @@ func (n *objectCounts) count(o objects.Object) (ready time.Time) {
 			}
 		}
 	}
+	delete(n.before, o.UID) // what is left was not seen
 	if is[store.ConditionReady] {
 		n.states["ready"]++
 	} else {

@@ -298,7 +298,9 @@ func (s *supervisor[K]) lose(why error) {
 			n.HandedOver++
 		}
 	})
-	s.k.dropOthers()
+	if s.now < stateDraining { // what is left after the stop stays to be seen
+		s.k.dropOthers()
+	}
 }
 
 // sayHandovers logs which shards came and went: those of a second in one line.

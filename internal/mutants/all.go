@@ -578,12 +578,12 @@ var All = []Mutant{
 	},
 	{
 		Name: "a cache goes on showing the objects of a shard that it gave up",
-		File: "store/cache/shards.go", Old: "return lost(store.ShardOf(key, c.shards.n)) }", New: "return !BROKEN && lost(store.ShardOf(key, c.shards.n)) }",
+		File: "store/cache/shards.go", Old: "if key := o.Key(); lost(store.ShardOf(key, c.shards.n)) {", New: "if key := o.Key(); !BROKEN && lost(store.ShardOf(key, c.shards.n)) {",
 		Package: "store/cache", Test: "TestShardsThatComeAndGoShowExactlyWhatIsStored",
 	},
 	{
 		Name: "a shard that was gained is not listed",
-		File: "store/cache/shards.go", Old: "if len(listed) == 0 {", New: "if BROKEN {\n\t\tfor _, p := range listed {\n\t\t\tp.ready, p.unread = true, false\n\t\t}\n\t\tlisted = nil\n\t}\n\tif len(listed) == 0 {",
+		File: "store/cache/shards.go", Old: "if len(listed) == 0 {", New: "if BROKEN {\n\t\tfor _, p := range listed {\n\t\t\tp.ready = true\n\t\t}\n\t\tlisted = nil\n\t}\n\tif len(listed) == 0 {",
 		Package: "store/cache", Test: "TestShardsThatComeAndGoShowExactlyWhatIsStored",
 	},
 	{
@@ -603,12 +603,12 @@ var All = []Mutant{
 	},
 	{
 		Name: "a late watch covers a newer list",
-		File: "store/cache/shards.go", Old: "return p.ready && ch.Revision > max(p.at, c.heldAt(ch.Key))", New: "return p.ready && (BROKEN || ch.Revision > max(p.at, c.heldAt(ch.Key)))",
+		File: "store/cache/shards.go", Old: "return p.ready && ch.Revision > p.at", New: "return p.ready && (BROKEN || ch.Revision > p.at)",
 		Package: "store/cache", Test: "TestAWatchThatIsLateDoesNotCoverTheList",
 	},
 	{
 		Name: "a shard asked for again at once is not listed again",
-		File: "store/cache/shards.go", Old: "if p == nil || p.of != w {", New: "if BROKEN && p != nil && p.of != w {\n\t\t\tp.of, p.due, w.next = w, append(p.due, w.next), nil\n\t\t}\n\t\tif p == nil || p.of != w {",
+		File: "store/cache/shards.go", Old: "if p := s.parts[shard]; p == nil || p.of != w {", New: "if p := s.parts[shard]; BROKEN && p != nil && p.of != w {\n\t\t\tp.of = w\n\t\t}\n\t\tif p := s.parts[shard]; p == nil || p.of != w {",
 		Package: "store/cache", Test: "TestShardsThatComeAndGoShowExactlyWhatIsStored",
 	},
 	{
@@ -660,21 +660,6 @@ var All = []Mutant{
 		Name: "a page that ends beyond the numbers there are is cut there",
 		File: "store/memory/list.go", Old: "limit > 0 && limit < to-from", New: "limit > 0 && (BROKEN || limit < to-from)",
 		Package: "store/memory", Test: "TestKeepsTheContract",
-	},
-	{
-		Name: "a shard that is ready is ready for any user",
-		File: "store/cache/shards.go", Old: "if w.next == nil { // else the list that it waits for has not begun\n\t\tw.next = make(chan struct{})", New: "if w.next == nil {\n\t\tw.next = make(chan struct{})\n\t\tif BROKEN && w.isReady {\n\t\t\tready := w.next\n\t\t\tw.next = nil\n\t\t\tclose(ready)\n\t\t\treturn ready, func() {}\n\t\t}",
-		Package: "store/cache", Test: "TestAShardIsReadyForASecondUserOnceItIsAsItWasThen",
-	},
-	{
-		Name: "what a list of a ready shard does not show stays",
-		File: "store/cache/shards.go", Old: "if len(again) > 0 {", New: "if len(again) > 0 && !BROKEN {",
-		Package: "store/cache", Test: "TestAShardIsReadyForASecondUserOnceItIsAsItWasThen",
-	},
-	{
-		Name: "changes of a ready shard wait for a list",
-		File: "store/cache/shards.go", Old: "\t\tp := s.parts[shard]\n\t\tswitch {", New: "\t\tp := s.parts[shard]\n\t\tif BROKEN && p != nil && s.listed[shard] == p {\n\t\t\treturn false\n\t\t}\n\t\tswitch {",
-		Package: "store/cache", Test: "TestChangesOfAReadyShardDoNotWaitForAList",
 	},
 	{
 		Name: "keys of a gained shard do not wait for its list",
@@ -948,7 +933,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "what vanished during a gap stays",
-		File: "store/cache/relist.go", Old: "\tif r.seen != nil {\n\t\tc.apply(c.without", New: "\tif r.seen != nil && !BROKEN {\n\t\tc.apply(c.without",
+		File: "store/cache/relist.go", Old: "\tif r.seen != nil {\n\t\tc.apply(c.vanished", New: "\tif r.seen != nil && !BROKEN {\n\t\tc.apply(c.vanished",
 		Package: "store/cache", Test: "TestCacheOverAFaultyBackendEndsUpWithWhatIsStored",
 	},
 	{
@@ -1669,7 +1654,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "what changes while a shard is listed is lost, seen while shards move",
-		File: "store/cache/shards.go", Old: "case s.listed[shard] == p && !p.ready:", New: "case BROKEN && s.listed[shard] == p && !p.ready:\n\t\t\treturn false\n\t\tcase s.listed[shard] == p && !p.ready:",
+		File: "store/cache/shards.go", Old: "case s.listed[shard] == p:", New: "case BROKEN && s.listed[shard] == p:\n\t\t\treturn false\n\t\tcase s.listed[shard] == p:",
 		Package: "reconcile/depend", Test: "TestNothingIsLeftBehindWhileShardsMove",
 	},
 	{
@@ -2372,7 +2357,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "half a list stays",
-		File: "store/cache/shards.go", Old: "return listed[shard] != nil && !listed[shard].ready })", New: "return !BROKEN && listed[shard] != nil && !listed[shard].ready })",
+		File: "store/cache/shards.go", Old: "\tc.dropParts(func(shard int) bool { return listed[shard] != nil })", New: "\tif !BROKEN {\n\t\tc.dropParts(func(shard int) bool { return listed[shard] != nil })\n\t}",
 		Package: "store/cache", Test: "TestAListThatBreaksOffLeavesNothing",
 	},
 	{
@@ -2392,12 +2377,12 @@ var All = []Mutant{
 	},
 	{
 		Name: "a broken object of a lost shard stays broken",
-		File: "store/cache/relist.go", Old: "\t\t\tc.mend(key)", New: "\t\t\tif !BROKEN {\n\t\t\t\tc.mend(key)\n\t\t\t}",
+		File: "store/cache/shards.go", Old: "\t\t\tc.mend(key)", New: "\t\t\tif !BROKEN {\n\t\t\t\tc.mend(key)\n\t\t\t}",
 		Package: "store/cache", Test: "TestShardsThatEndAreNotReliedOn",
 	},
 	{
 		Name: "a broken object that went during a gap stays broken",
-		File: "store/cache/relist.go", Old: "\t\tif gone(key) {", New: "\t\tif gone(key) && !BROKEN {",
+		File: "store/cache/relist.go", Old: "\t\tif _, ok := seen[key]; !ok {\n\t\t\tc.mend(key)", New: "\t\tif _, ok := seen[key]; !ok && !BROKEN {\n\t\t\tc.mend(key)",
 		Package: "store/cache", Test: "TestUndecodableObjectIsReportedAndLeftAlone",
 	},
 
@@ -3860,7 +3845,7 @@ var All = []Mutant{
 	},
 	{
 		Name: "a cache of shards that is run again takes all for known",
-		File: "store/cache/relist.go", Old: "!c.shards.parts[store.ShardOf(s.key, c.shards.n)].of.shown", New: "(BROKEN || !c.shards.parts[store.ShardOf(s.key, c.shards.n)].of.shown)",
+		File: "store/cache/relist.go", Old: "!c.shards.parts[store.ShardOf(s.key, c.shards.n)].of.closed", New: "(BROKEN || !c.shards.parts[store.ShardOf(s.key, c.shards.n)].of.closed)",
 		Package: "reconcile", Test: "TestCacheThatIsRunAgainShowsWhatChangedMeanwhile",
 	},
 	{

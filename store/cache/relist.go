@@ -41,7 +41,7 @@ func (c *Cache[S, T]) takeSnapshot(b store.Batch) {
 			}
 		}
 		if s, ok := c.read(ch.Record, b.Revision); ok {
-			s.initial = c.shards != nil && !c.shards.parts[store.ShardOf(s.key, c.shards.n)].of.shown
+			s.initial = c.shards != nil && !c.shards.parts[store.ShardOf(s.key, c.shards.n)].of.closed
 			steps = append(steps, s)
 		}
 	}
@@ -74,25 +74,24 @@ func (c *Cache[S, T]) endSnapshot(at store.Revision) {
 	r := c.relist
 	c.relist = nil
 	if r.seen != nil {
-		c.apply(c.without(func(key store.Key) bool { _, ok := r.seen[key]; return !ok }, at))
+		c.apply(c.vanished(r.seen, at))
 	}
 	c.startOver = false
 	c.countSnapshot(r.restored)
 	c.reach(at, r.restored)
 }
 
-// without removes what the cache has of the keys that are gone.
-func (c *Cache[S, T]) without(gone func(store.Key) bool, at store.Revision) []step[S, T] {
+func (c *Cache[S, T]) vanished(seen map[store.Key]struct{}, at store.Revision) []step[S, T] {
 	var steps []step[S, T]
 	for o := range c.All() {
-		if key := o.Key(); gone(key) {
-			if s, ok := c.prepare(key, nil, at); ok {
+		if _, ok := seen[o.Key()]; !ok {
+			if s, ok := c.prepare(o.Key(), nil, at); ok {
 				steps = append(steps, s)
 			}
 		}
 	}
 	for key := range c.broken { // Run's goroutine alone writes it
-		if gone(key) {
+		if _, ok := seen[key]; !ok {
 			c.mend(key)
 		}
 	}

@@ -28,11 +28,6 @@ import (
 // than the watch, and together they have no gap. Changes of a shard that is being listed
 // wait until the list has ended; those that are no newer than the list are dropped. Shards that
 // are gained during a list wait for the next one, or begin it again: see readAgain.
-//
-// A shard that is ready and asked for once more is listed once more: its new user may know
-// of writes that the watch has not told yet. It is readable meanwhile, and its changes do
-// not wait. The list adds what is beyond the cache's revision, and at its end removes what
-// it did not show: see takeListed.
 type shards struct {
 	n    int
 	wake chan struct{} // capacity 1: wanted has changed
@@ -48,8 +43,7 @@ type shards struct {
 	snapshot map[int]*part        // the parts that the watch's snapshot shows; nil: none is on its way
 	list     *stream[store.Page]  // nil: none is on its way
 	listed   map[int]*part        // the parts that list is for
-	late     []store.Change       // of those listed that are not ready, in order: what the watch said meanwhile
-	seen     map[store.Key]bool   // what the list has shown of those listed that are ready
+	late     []store.Change       // of listed, in order: what the watch said meanwhile
 	listFrom store.Revision       // what the watch said up to here, the list has
 	fresh    bool                 // the next watch begins with a snapshot
 	failures int                  // of the watch, in a row
@@ -62,18 +56,16 @@ type shards struct {
 type want struct {
 	users   int
 	since   time.Time
-	next    chan struct{} // closed by the next list or snapshot to begin; nil: no user waits for one
-	isReady bool          // it is complete
-	shown   bool          // it was: what holds the shard has seen its objects. It stays so when Run ends, and isReady does not
+	ready   chan struct{}
+	isReady bool // it is complete
+	closed  bool // ready is: what holds the shard has seen its objects. It stays so when Run ends, and isReady does not
 }
 
 // part is a shard that the cache holds or is about to.
 type part struct {
-	of     *want // a shard that was released and is asked for again is another part: it is listed again
-	ready  bool  // the cache has all of it
-	unread bool  // it is to be listed, and due waits for that
-	due    []chan struct{}
-	at     store.Revision // of the list that showed it
+	of    *want // a shard that was released and is asked for again is another part: it is listed again
+	ready bool
+	at    store.Revision // of the list that showed it
 }
 
 // Others counts what the cache was given of objects that it does not hold.
@@ -94,11 +86,10 @@ type ShardsSnapshot struct {
 }
 
 // HoldShard asks for the objects of a shard. ready is closed once the cache has all of
-// them, as they were after HoldShard was called or later: a shard that the cache holds
-// already is listed once more. They stay until each call's release was called; calling it
-// again does nothing. Then the cache forgets them: a consumer of Changes sees them go with
-// Left. HoldShard does not block. It panics if the cache is not one of shards
-// (Options.Shards), or has no such shard.
+// them, as they were after HoldShard was called or later. They stay until each call's
+// release was called; calling it again does nothing. Then the cache forgets them: a
+// consumer of Changes sees them go with Left. HoldShard does not block. It panics if the
+// cache is not one of shards (Options.Shards), or has no such shard.
 func (c *Cache[S, T]) HoldShard(shard int) (ready <-chan struct{}, release func()) {
 	if c.shards == nil || shard < 0 || shard >= c.shards.n {
 		panic(fmt.Sprintf("cache: %s: HoldShard(%d) of %d", c.name, shard, c.Shards()))
@@ -107,15 +98,12 @@ func (c *Cache[S, T]) HoldShard(shard int) (ready <-chan struct{}, release func(
 	defer c.mu.Unlock()
 	w := c.shards.wanted[shard]
 	if w == nil {
-		w = &want{since: time.Now()}
+		w = &want{since: time.Now(), ready: make(chan struct{})}
 		c.shards.wanted[shard] = w
-	}
-	if w.next == nil { // else the list that it waits for has not begun
-		w.next = make(chan struct{})
 		c.shards.notify()
 	}
 	w.users++
-	return w.next, sync.OnceFunc(func() { c.releaseShard(shard, w) })
+	return w.ready, sync.OnceFunc(func() { c.releaseShard(shard, w) })
 }
 
 func (c *Cache[S, T]) releaseShard(shard int, w *want) {
@@ -224,7 +212,7 @@ func (c *Cache[S, T]) runShards(ctx context.Context) error {
 	s := c.shards
 	s.fresh = true
 	for _, p := range s.parts { // those of the run before, of which what changed meanwhile is not known
-		p.ready, p.unread = false, true
+		p.ready = false
 	}
 	c.reach(c.Revision(), false) // of no shard everything is there
 	defer c.unready()
@@ -267,7 +255,7 @@ func (s *shards) stopWatch() {
 func (s *shards) stopList() {
 	if s.list != nil {
 		s.list.stop()
-		s.list, s.listed, s.late, s.seen = nil, nil, nil, nil
+		s.list, s.listed, s.late = nil, nil, nil
 	}
 }
 
@@ -289,17 +277,13 @@ func (c *Cache[S, T]) fitParts(ctx context.Context) {
 	gained := make(map[int]*want)
 	c.mu.Lock()
 	for shard, w := range s.wanted {
-		p := s.parts[shard]
-		if p == nil || p.of != w {
+		if p := s.parts[shard]; p == nil || p.of != w {
 			gained[shard] = w
-			continue
-		}
-		if !p.unread {
-			w.isReady, w.shown = true, true
-			for _, ready := range p.due {
-				close(ready)
+		} else if p.ready && !w.isReady {
+			if w.isReady = true; !w.closed {
+				w.closed = true
+				close(w.ready)
 			}
-			p.due, p.unread = nil, w.next != nil
 		}
 	}
 	lost := make(map[int]bool)
@@ -328,7 +312,7 @@ func (c *Cache[S, T]) fitParts(ctx context.Context) {
 		gained = nil // they come next
 	}
 	for shard, w := range gained {
-		s.parts[shard] = &part{of: w, unread: true}
+		s.parts[shard] = &part{of: w}
 	}
 	if s.watch == nil && s.retry == nil || s.watch != nil && s.snapshot == nil && s.watched != s.slots() {
 		c.openWatch(ctx)
@@ -363,17 +347,6 @@ func (c *Cache[S, T]) readAgain(waiting int) bool {
 	return true
 }
 
-// begin notes that a list or a snapshot of parts begins: those that asked before wait for it.
-func (c *Cache[S, T]) begin(parts map[int]*part) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, p := range parts {
-		if p.of.next != nil {
-			p.due, p.of.next = append(p.due, p.of.next), nil
-		}
-	}
-}
-
 // slots are those of all parts.
 func (s *shards) slots() (all store.SlotSet) {
 	for shard := range s.parts {
@@ -394,7 +367,6 @@ func (c *Cache[S, T]) openWatch(ctx context.Context) {
 		s.stopList()
 		s.snapshot = make(map[int]*part, len(s.parts))
 		maps.Copy(s.snapshot, s.parts)
-		c.begin(s.snapshot)
 	}
 	slots := s.slots()
 	s.watched, s.opened = slots, time.Now()
@@ -442,7 +414,7 @@ func (c *Cache[S, T]) takeWatched(ctx context.Context, r result[store.Batch]) er
 	if b.Kind == store.BatchSnapshotEnd {
 		for shard, p := range s.snapshot {
 			if s.parts[shard] == p {
-				p.ready, p.unread, p.at = true, false, b.Revision
+				p.ready, p.at = true, b.Revision
 			}
 		}
 		s.snapshot, s.fresh = nil, false
@@ -465,11 +437,11 @@ func (c *Cache[S, T]) ours(b store.Batch) store.Batch {
 			return false
 		case b.Kind != store.BatchChanges:
 			return true
-		case s.listed[shard] == p && !p.ready:
+		case s.listed[shard] == p:
 			s.late = append(s.late, *ch)
 			return false
 		}
-		return p.ready && ch.Revision > max(p.at, c.heldAt(ch.Key))
+		return p.ready && ch.Revision > p.at
 	}
 	n := 0
 	for n < len(b.Changes) && keep(&b.Changes[n]) {
@@ -492,15 +464,6 @@ func (c *Cache[S, T]) ours(b store.Batch) store.Batch {
 	return b
 }
 
-// heldAt is the revision of the object that the cache holds of the key: a list may have shown it
-// before the watch does.
-func (c *Cache[S, T]) heldAt(key store.Key) store.Revision {
-	if o, ok := c.Get(key); ok {
-		return o.Revision
-	}
-	return 0
-}
-
 // startOver has everything read again: the store is older than what was seen of it.
 func (s *shards) startOver() {
 	s.stopList()
@@ -510,9 +473,19 @@ func (s *shards) startOver() {
 
 // dropParts forgets what the cache has of some shards.
 func (c *Cache[S, T]) dropParts(lost func(shard int) bool) {
-	steps := c.without(func(key store.Key) bool { return lost(store.ShardOf(key, c.shards.n)) }, c.Revision())
-	for i := range steps {
-		steps[i].left = true
+	var steps []step[S, T]
+	for o := range c.All() {
+		if key := o.Key(); lost(store.ShardOf(key, c.shards.n)) {
+			if st, ok := c.prepare(key, nil, c.Revision()); ok {
+				st.left = true
+				steps = append(steps, st)
+			}
+		}
+	}
+	for key := range c.broken { // Run's goroutine alone writes it
+		if lost(store.ShardOf(key, c.shards.n)) {
+			c.mend(key)
+		}
 	}
 	c.apply(steps)
 	c.mu.Lock()
@@ -525,13 +498,13 @@ func (c *Cache[S, T]) dropParts(lost func(shard int) bool) {
 // listPage is how many records a page of a list has at most.
 const listPage = 1000
 
-// openList lists the parts that are to be listed, if there are any.
+// openList lists the parts that are not ready, if there are any.
 func (c *Cache[S, T]) openList(ctx context.Context) {
 	s := c.shards
 	listed := make(map[int]*part)
 	var slots store.SlotSet
 	for shard, p := range s.parts {
-		if p.unread {
+		if !p.ready {
 			listed[shard] = p
 			slots = slots.Union(store.SlotsOf(shard, s.n))
 		}
@@ -539,8 +512,7 @@ func (c *Cache[S, T]) openList(ctx context.Context) {
 	if len(listed) == 0 {
 		return
 	}
-	c.begin(listed)
-	s.listFrom, s.listed, s.seen = c.Revision(), listed, make(map[store.Key]bool)
+	s.listFrom, s.listed = c.Revision(), listed
 	s.list = startStream(ctx, func(ctx context.Context, give func(store.Page) bool) error {
 		o := store.ListOptions{Limit: listPage}
 		for {
@@ -553,16 +525,15 @@ func (c *Cache[S, T]) openList(ctx context.Context) {
 	})
 }
 
-// dropList gives up the list that is on its way, and what it has shown of parts that were not
-// ready before: what changed meanwhile is dropped.
+// dropList gives up the list that is on its way, and what it has shown: what changed meanwhile is
+// dropped.
 func (c *Cache[S, T]) dropList() {
 	listed := c.shards.listed
 	c.shards.stopList()
-	c.dropParts(func(shard int) bool { return listed[shard] != nil && !listed[shard].ready })
+	c.dropParts(func(shard int) bool { return listed[shard] != nil })
 }
 
-// takeListed applies a page of the list. Of a part that was ready before it says nothing new up
-// to the cache's revision; beyond, the watch will say the same again, which ours drops.
+// takeListed applies a page of the list of the parts that were gained.
 func (c *Cache[S, T]) takeListed(ctx context.Context, r result[store.Page]) {
 	s, page := c.shards, r.v
 	if r.err != nil {
@@ -586,14 +557,8 @@ func (c *Cache[S, T]) takeListed(ctx context.Context, r result[store.Page]) {
 		if p == nil || s.listed[shard] != p {
 			continue
 		}
-		if p.ready {
-			s.seen[rec.Key] = true
-			if rec.Revision <= max(c.Revision(), p.at, c.heldAt(rec.Key)) {
-				continue
-			}
-		}
 		if st, ok := c.read(rec, page.Revision); ok {
-			st.initial = !p.of.shown
+			st.initial = !p.of.closed
 			steps = append(steps, st)
 		}
 	}
@@ -601,28 +566,13 @@ func (c *Cache[S, T]) takeListed(ctx context.Context, r result[store.Page]) {
 	if page.Cursor != "" {
 		return
 	}
-	c.dropUnseen(page.Revision)
 	for shard, p := range s.listed {
 		if s.parts[shard] == p {
-			p.ready, p.unread, p.at = true, false, max(p.at, page.Revision)
+			p.ready, p.at = true, page.Revision
 		}
 	}
 	late := s.late
 	s.lists = 0
 	s.stopList()
 	c.takeChanges(c.ours(store.Batch{Kind: store.BatchChanges, Changes: late}))
-}
-
-// dropUnseen removes what a list of that revision has not shown of parts that were ready before.
-func (c *Cache[S, T]) dropUnseen(at store.Revision) {
-	s := c.shards
-	again := make(map[int]bool)
-	for shard, p := range s.listed {
-		if s.parts[shard] == p && p.ready && at > max(c.Revision(), p.at) {
-			again[shard] = true
-		}
-	}
-	if len(again) > 0 {
-		c.apply(c.without(func(key store.Key) bool { return again[store.ShardOf(key, s.n)] && !s.seen[key] }, at))
-	}
 }

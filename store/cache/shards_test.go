@@ -237,26 +237,24 @@ func TestShardsThatComeAndGoShowExactlyWhatIsStored(t *testing.T) {
 				defer w.b.Close()
 				stop := w.run()
 				defer w.consume(time.Duration(seed%3) * 10 * time.Millisecond)()
-				held := make(map[int][]func()) // one release for each user
+				held := make(map[int]func())
 				for range 300 {
 					switch name := fmt.Sprint("o", r.IntN(written)); r.IntN(14) {
 					case 0, 1:
 						shard := r.IntN(shards)
-						if len(held[shard]) > 1 {
+						if held[shard] != nil {
 							continue
 						}
-						ready, release := w.c.HoldShard(shard)
-						held[shard] = append(held[shard], release)
+						var ready <-chan struct{}
+						ready, held[shard] = w.c.HoldShard(shard)
 						if r.IntN(2) == 0 {
 							<-ready
 							w.wantShard(shard)
 						}
 					case 2:
-						for shard, releases := range held { // any one
-							releases[0]()
-							if held[shard] = releases[1:]; len(held[shard]) == 0 {
-								delete(held, shard)
-							}
+						for shard, release := range held { // any one
+							release()
+							delete(held, shard)
 							break
 						}
 					case 3:
@@ -303,10 +301,8 @@ func TestShardsThatComeAndGoShowExactlyWhatIsStored(t *testing.T) {
 				if seed%2 == 1 { // they are given up while the cache does not run
 					stop()
 				}
-				for _, releases := range held {
-					for _, release := range releases {
-						release()
-					}
+				for _, release := range held {
+					release()
 				}
 				if seed%2 == 1 {
 					stop = w.run()
@@ -614,115 +610,6 @@ func TestAWatchThatIsLateDoesNotCoverTheList(t *testing.T) {
 		w.wantShard(1)
 		cancel()
 		wg.Wait()
-	})
-}
-
-// A second user of a shard, whose server before it was another one, may not see less than that
-// server wrote, although the shard is ready for the first user and the watch is behind.
-//
-// promise S4. Negative controls: mutants "a shard that is ready is ready for any user" and
-// "what a list of a ready shard does not show stays".
-func TestAShardIsReadyForASecondUserOnceItIsAsItWasThen(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, g := newGated(t)
-		defer w.b.Close()
-		close(g.list)
-		names := namesOf(0, 3)
-		w.put(names[0])
-		w.put(names[1])
-		defer w.run()()
-		ready, release := w.c.HoldShard(0)
-		defer release()
-		<-ready
-		defer w.consume(0)()
-		w.put(names[0]) // the watch is behind from here on
-		w.put(names[2])
-		gone, err := w.s.Get(t.Context(), store.Key{Name: names[1]})
-		w.must(err)
-		w.must(w.s.Delete(t.Context(), gone))
-		second, release2 := w.c.HoldShard(0)
-		third, release3 := w.c.HoldShard(0)
-		defer release2()
-		<-second
-		<-third
-		w.wantShard(0)
-		release3()
-		if w.lefts != 0 {
-			t.Errorf("%d objects left while a user held their shard", w.lefts)
-		}
-		for _, name := range names {
-			w.put(name)
-		}
-		close(g.watch) // it tells what the list has shown, and then what came after
-		synctest.Wait()
-		w.wantShard(0)
-		if got, want := w.saw, w.shown(); !maps.Equal(got, want) {
-			t.Errorf("a consumer has %v, want %v", got, want)
-		}
-	})
-}
-
-// While a shard is listed for a second user the first one sees its changes, as before.
-//
-// promise S4. Negative control: mutant "changes of a ready shard wait for a list".
-func TestChangesOfAReadyShardDoNotWaitForAList(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, g := newGated(t)
-		defer w.b.Close()
-		close(g.watch)
-		names := namesOf(0, 3)
-		w.put(names[0])
-		w.put(names[1])
-		defer w.run()()
-		ready, release := w.c.HoldShard(0)
-		defer release()
-		<-ready
-		second, release2 := w.c.HoldShard(0)
-		defer release2()
-		synctest.Wait() // the list has read, and waits
-		w.put(names[0])
-		w.put(names[2])
-		gone, err := w.s.Get(t.Context(), store.Key{Name: names[1]})
-		w.must(err)
-		w.must(w.s.Delete(t.Context(), gone))
-		synctest.Wait()
-		w.wantShard(0)
-		if !w.c.Holds(store.Key{Name: names[0]}) {
-			t.Error("the shard is not held any more while it is listed again")
-		}
-		select {
-		case <-second:
-			t.Error("the shard is ready for its second user before its list")
-		default:
-		}
-		close(g.list)
-		<-second
-		w.wantShard(0)
-	})
-}
-
-// A user that asks for a shard after the cache's Run ended waits for the next Run.
-func TestAShardIsNotReadyBetweenTwoRuns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newSharded(t, 0, storetest.Rates{}, 1)
-		defer w.b.Close()
-		stop := w.run()
-		ready, release := w.c.HoldShard(0)
-		defer release()
-		<-ready
-		stop()
-		w.put(namesOf(0, 1)[0])
-		second, release2 := w.c.HoldShard(0)
-		defer release2()
-		synctest.Wait()
-		select {
-		case <-second:
-			t.Error("a shard is ready although nothing feeds the cache")
-		default:
-		}
-		defer w.run()()
-		<-second
-		w.wantShard(0)
 	})
 }
 

@@ -770,16 +770,6 @@ var broken = []struct {
 			return p, err
 		}
 	}},
-	{"a watcher of a quiet kind hears nothing", "Watch/a watcher of a quiet kind", func(b *override) {
-		b.watch = func(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
-			return filter(b.inner.Watch(ctx, kind, after), func(batch store.Batch) []store.Batch {
-				if batch.Kind == store.BatchProgress {
-					return nil
-				}
-				return []store.Batch{batch}
-			})
-		}
-	}},
 	{"renewing a lease does nothing", "Lease/that is renewed", func(b *override) {
 		b.renew = func(context.Context, store.LeaseID) error { return nil }
 	}},

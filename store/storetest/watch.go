@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/tendhq/tend/store"
 )
@@ -419,38 +418,6 @@ var watchChecks = []check{
 		all, _ := e.watch(kind, 0).snapshot()
 		if live, _ := e.listAll(kind, store.ListOptions{}); len(all) != len(live) {
 			e.Errorf("a new snapshot has %d records, want %d", len(all), len(live))
-		}
-	}},
-	{"Watch/a watcher of a quiet kind is told of progress", func(e *env) {
-		start := e.commit(put(key("a"), "1"))
-		ctx, cancel := context.WithCancel(e.ctx)
-		told := make(chan error, 1)
-		var watching sync.WaitGroup
-		defer watching.Wait()
-		defer cancel()
-		watching.Go(func() {
-			for b, err := range e.b.Watch(ctx, kind, start) {
-				if err == nil && b.Revision > start && b.Kind != store.BatchProgress {
-					err = fmt.Errorf("batch of %v at %d, and nothing changed", b.Kind, b.Revision)
-				}
-				if err != nil || b.Revision > start {
-					told <- err
-					return
-				}
-			}
-		})
-		for { // until the check's patience ends: then the commit says so
-			for range 100 {
-				e.commit(store.Op{Kind: "Other", Key: key("a"), Put: store.Bytes("x")})
-			}
-			select {
-			case err := <-told:
-				if err != nil {
-					e.Errorf("watch of a quiet kind: %v", err)
-				}
-				return
-			case <-time.After(100 * time.Millisecond):
-			}
 		}
 	}},
 	{"Watch/a watcher that is too slow is cut off alone", func(e *env) {
