@@ -2920,6 +2920,16 @@ var All = []Mutant{
 		Package: "reconcile/external", Test: "TestLeapAfterWhichNothingIsMissedHoldsNoPrune",
 	},
 	{
+		Name: "an answer that was overtaken is a restore",
+		File: "reconcile/external/history.go", Old: "case page.Revision < before.high:", New: "case page.Revision < before.high || BROKEN && page.Revision < h.high:",
+		Package: "reconcile/external", Test: "TestAnswerThatWasOvertakenIsNoRestore",
+	},
+	{
+		Name: "an old detail of what is left as it is is read again",
+		File: "reconcile/external/reconciler.go", Old: "&& (next == doUpdate || next == doDelete)\n", New: "&& (BROKEN || next == doUpdate || next == doDelete)\n",
+		Package: "reconcile/external", Test: "TestOldDetailsOfWhatIsLeftAsItIsAreEnough",
+	},
+	{
 		Name: "a list does not look at the store",
 		File: "reconcile/external/inventory.go", Old: "if v.noteStore(ctx) == nil {", New: "if !BROKEN && v.noteStore(ctx) == nil {",
 		Package: "reconcile/external", Test: "TestListNoticesThatTheStoreWentBack",

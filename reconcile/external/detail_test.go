@@ -428,3 +428,30 @@ func TestWhatIsTouchedIsOursByDetailsThatAreFresh(t *testing.T) {
 		})
 	}
 }
+
+// What differs and is left so costs no look beyond those of DetailFresh: nothing is written that would rest
+// on it.
+//
+// Negative control: mutant "an old detail of what is left as it is is read again".
+func TestOldDetailsOfWhatIsLeftAsItIsAreEnough(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		keys, details := w.populate(2), 0
+		v := w.inParts(&details)
+		w.reconcileBy(v)
+		for _, k := range keys {
+			must(w.store.Mutate(t.Context(), k, func(o *disk) error {
+				o.Spec.Size = "2"
+				o.Annotations = map[string]string{external.PolicyAnnotation: "observe"}
+				return nil
+			}))
+		}
+		for range 4 {
+			w.reconcileAll(keys)
+			time.Sleep(10 * time.Minute)
+		}
+		w.wantCalls(map[string]int{"Get": 2, "Update": 0})
+		if details != 2 {
+			t.Errorf("%d details were read, want one of each", details)
+		}
+	})
+}

@@ -309,3 +309,53 @@ func TestListNoticesThatTheStoreWentBack(t *testing.T) {
 		}
 	})
 }
+
+// late is a backend whose answers about holds are told a second after they were read, once it is armed.
+type late struct {
+	store.Backend
+	armed bool
+}
+
+func (b *late) List(ctx context.Context, kind string, o store.ListOptions) (store.Page, error) {
+	p, err := b.Backend.List(ctx, kind, o)
+	if kind == external.HoldKind && b.armed {
+		b.armed = false
+		time.Sleep(time.Second)
+	}
+	return p, err
+}
+
+// An answer of the store that another one has overtaken says nothing of a restore: lists and reports
+// ask at the same time.
+//
+// It held all prunes. Negative control: mutant "an answer that was overtaken is a restore".
+func TestAnswerThatWasOvertakenIsNoRestore(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		keys := w.populate(30)
+		w.orphan("left")
+		slow := &late{Backend: w.backend}
+		w.backend = slow
+		w.restart(nil)
+		v := w.inventory()
+		if _, err := v.Report(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		slow.armed = true
+		done := make(chan error, 1)
+		go func() { // ends with the report
+			_, err := v.Report(t.Context())
+			done <- err
+		}()
+		time.Sleep(time.Millisecond) // the first one has read the store
+		must(w.store.Mutate(t.Context(), keys[0], func(o *disk) error { o.Spec.Size += "1"; return nil }))
+		if _, err := v.Report(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		if pruned, err := v.Prune(t.Context(), external.Cap{}); err != nil || len(pruned) != 1 {
+			t.Errorf("pruned %v, %v; want one, and no word of a restore", pruned, err)
+		}
+	})
+}

@@ -86,7 +86,9 @@ type ShardsSnapshot struct {
 }
 
 // HoldShard asks for the objects of a shard. ready is closed once the cache has all of
-// them, as they were after HoldShard was called or later. They stay until each call's
+// them, as they were after HoldShard was called or later; it is closed already if another call
+// holds the shard, and then they are as the watch has shown them so far. So controllers that share
+// such a cache need one placement, by which both are given a shard at once. They stay until each call's
 // release was called; calling it again does nothing. Then the cache forgets them: a
 // consumer of Changes sees them go with Left. HoldShard does not block. It panics if the
 // cache is not one of shards (Options.Shards), or has no such shard.
