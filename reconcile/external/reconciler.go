@@ -149,6 +149,7 @@ type attempt[S, T any] struct {
 	// notDue says that the first look of this process can wait: the run did not look.
 	notDue bool
 	memory memory // that the newest look rests on
+	again  bool   // the next look is at the resource itself
 }
 
 // contained runs the attempt and writes the status, after a panic too. The
@@ -282,7 +283,7 @@ func (a *attempt[S, T]) connected(ctx, calls context.Context) (reconcile.Result,
 	a.client = client
 	defer a.close(ctx)
 	var next action
-	for again := true; again; {
+	for look := true; look; look = a.again {
 		if err := a.observe(ctx, calls); errors.Is(err, errListing) {
 			return reconcile.Result{StillFailing: true, RequeueAfter: waitForList(err)}, nil // no success: nothing was found out
 		} else if err != nil {
@@ -308,8 +309,7 @@ func (a *attempt[S, T]) connected(ctx, calls context.Context) (reconcile.Result,
 			}
 		}
 		// An update or a deletion rests on whose the resource is now, not on whose it was a day ago.
-		again = a.memory.old && (next == doUpdate || next == doDelete)
-		calls = context.WithValue(calls, freshKey{}, true) // the next look is at the resource itself
+		a.again = a.memory.old && (next == doUpdate || next == doDelete)
 	}
 	if next == doCreate || next == doUpdate {
 		// Before a finalizer and an intent are stored: a call that is refused for
@@ -345,7 +345,7 @@ func (r *Reconciler[S, T]) close(ctx context.Context, client Client[S, T]) error
 // observe looks at the resource. The client gets a copy, of which status,
 // conditions and, for late initialisation, the spec are taken over.
 func (a *attempt[S, T]) observe(ctx, calls context.Context) error {
-	if calls = context.WithValue(calls, absenceKey{}, a.view.absence()); a.Asked() {
+	if calls = context.WithValue(calls, absenceKey{}, a.view.absence()); a.Asked() || a.again {
 		calls = context.WithValue(calls, freshKey{}, true)
 	}
 	o := a.store.Clone(a.Object)
