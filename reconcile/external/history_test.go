@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -313,13 +314,12 @@ func TestListNoticesThatTheStoreWentBack(t *testing.T) {
 // late is a backend whose answers about holds are told a second after they were read, once it is armed.
 type late struct {
 	store.Backend
-	armed bool
+	armed atomic.Bool
 }
 
 func (b *late) List(ctx context.Context, kind string, o store.ListOptions) (store.Page, error) {
 	p, err := b.Backend.List(ctx, kind, o)
-	if kind == external.HoldKind && b.armed {
-		b.armed = false
+	if kind == external.HoldKind && b.armed.CompareAndSwap(true, false) {
 		time.Sleep(time.Second)
 	}
 	return p, err
@@ -340,7 +340,7 @@ func TestAnswerThatWasOvertakenIsNoRestore(t *testing.T) {
 		if _, err := v.Report(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		slow.armed = true
+		slow.armed.Store(true)
 		done := make(chan error, 1)
 		go func() { // ends with the report
 			_, err := v.Report(t.Context())
