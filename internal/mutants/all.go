@@ -2925,6 +2925,11 @@ var All = []Mutant{
 		Package: "reconcile/external", Test: "TestAnswerThatWasOvertakenIsNoRestore",
 	},
 	{
+		Name: "a look past the inventory rests on its old details",
+		File: "reconcile/external/reconciler.go", Old: "\ta.memory = memory{} // of", New: "\ta.memory.old = a.memory.old && BROKEN // of",
+		Package: "reconcile/external", Test: "TestClientThatLooksPastTheInventoryLooksTwice",
+	},
+	{
 		Name: "an old detail of what is left as it is is read again",
 		File: "reconcile/external/reconciler.go", Old: "&& (next == doUpdate || next == doDelete)\n", New: "&& (BROKEN || next == doUpdate || next == doDelete)\n",
 		Package: "reconcile/external", Test: "TestOldDetailsOfWhatIsLeftAsItIsAreEnough",

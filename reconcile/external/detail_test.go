@@ -455,3 +455,37 @@ func TestOldDetailsOfWhatIsLeftAsItIsAreEnough(t *testing.T) {
 		}
 	})
 }
+
+// A client that looks at the resource by itself where that is asked for ([external.Fresh]) looks once more
+// before a write, and not again and again.
+//
+// The run never ended. Negative control: mutant "a look past the inventory rests on its old details".
+func TestClientThatLooksPastTheInventoryLooksTwice(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		keys, details, looks := w.populate(1), 0, 0
+		v := w.inParts(&details)
+		client := v.Client(external.ClientFuncs[diskSpec, diskStatus]{
+			CreateFunc: w.client.Create, UpdateFunc: w.client.Update, DeleteFunc: w.client.Delete,
+		})
+		byInventory := client.ObserveFunc
+		client.ObserveFunc = func(ctx context.Context, o *disk) (external.Observation, error) {
+			switch {
+			case !external.Fresh(ctx):
+				return byInventory(ctx, o)
+			case looks > 5:
+				return external.Observation{}, errors.New("it looks again and again")
+			}
+			looks++
+			return w.client.Observe(ctx, o)
+		}
+		w.with(client)
+		w.reconcileAll(keys)
+		time.Sleep(10 * time.Minute)
+		must(w.store.Mutate(t.Context(), keys[0], func(o *disk) error { o.Spec.Size = "2"; return nil }))
+		must(w.rec.Reconcile(t.Context(), keys[0]))
+		w.wantCalls(map[string]int{"Update": 1})
+		if looks != 1 {
+			t.Errorf("%d looks past the inventory, want one", looks)
+		}
+	})
+}

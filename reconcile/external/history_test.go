@@ -24,6 +24,13 @@ func (w *world) backup() store.Backend {
 	return b
 }
 
+// write edits a disk so often, so that the store's revision grows.
+func (w *world) write(k store.Key, times int) {
+	for range times {
+		must(w.store.Mutate(w.t.Context(), k, func(o *disk) error { o.Spec.Size += "1"; return nil }))
+	}
+}
+
 // promise E2: a store that was restored from a backup while no process ran lacks what
 // was declared since. The marks of its resources say when that was, and nothing
 // deletes them, not even a process that comes later and finds the store busy again.
@@ -153,9 +160,7 @@ func TestReleaseCountsWhereTheStoreWentBack(t *testing.T) {
 		keys := w.populate(30)
 		w.reconcileAll(keys)
 		saved := w.backup()
-		for range 100 {
-			must(w.store.Mutate(t.Context(), keys[0], func(o *disk) error { o.Spec.Size += "1"; return nil }))
-		}
+		w.write(keys[0], 100)
 		time.Sleep(time.Hour)
 		live := &switched{Backend: w.backend}
 		w.backend = live
@@ -285,9 +290,7 @@ func TestListNoticesThatTheStoreWentBack(t *testing.T) {
 		keys := w.populate(30)
 		w.reconcileAll(keys)
 		saved := w.backup()
-		for range 100 {
-			must(w.store.Mutate(t.Context(), keys[0], func(o *disk) error { o.Spec.Size += "1"; return nil }))
-		}
+		w.write(keys[0], 100)
 		live := &switched{Backend: w.backend}
 		w.backend = live
 		w.restart(nil)
@@ -301,9 +304,7 @@ func TestListNoticesThatTheStoreWentBack(t *testing.T) {
 		list()
 		live.Backend = saved
 		list()
-		for range 200 { // the revision is beyond what it was
-			must(w.store.Mutate(t.Context(), keys[0], func(o *disk) error { o.Spec.Size += "1"; return nil }))
-		}
+		w.write(keys[0], 200) // the revision is beyond what it was
 		w.orphan("lost")
 		if done, err := v.Prune(t.Context(), external.Cap{}); !errors.Is(err, external.ErrPruneRefused) || !strings.Contains(err.Error(), "backup") {
 			t.Errorf("pruned %v, %v; want a refusal that speaks of a backup", done, err)
@@ -347,7 +348,7 @@ func TestAnswerThatWasOvertakenIsNoRestore(t *testing.T) {
 			done <- err
 		}()
 		time.Sleep(time.Millisecond) // the first one has read the store
-		must(w.store.Mutate(t.Context(), keys[0], func(o *disk) error { o.Spec.Size += "1"; return nil }))
+		w.write(keys[0], 1)
 		if _, err := v.Report(t.Context()); err != nil {
 			t.Fatal(err)
 		}

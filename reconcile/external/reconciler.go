@@ -350,6 +350,7 @@ func (a *attempt[S, T]) observe(ctx, calls context.Context) error {
 	}
 	o := a.store.Clone(a.Object)
 	o.Phase = ""
+	a.memory = memory{} // of a client that looks past the inventory nothing is said
 	calls = context.WithValue(calls, runKey{}, &a.memory)
 	seen, err := a.client.Observe(calls, o)
 	err = cause(calls, err)
