@@ -21,6 +21,7 @@ var layers = map[string]int{
 	"internal/ascii":              -1, // below all
 	"internal/body":               -1,
 	"internal/campaign":           0, // for tests
+	"internal/check":              0, // for tests
 	"internal/comingfrom":         0, // for tests
 	"internal/debugworld":         7, // for tests
 	"internal/diagram":            0, // a command
