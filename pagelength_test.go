@@ -48,7 +48,7 @@ func TestPackageCommentsAreAPage(t *testing.T) {
 // Each package that programs import has an example that runs: one with an output.
 func TestEachPackageHasAnExampleThatRuns(t *testing.T) {
 	compiled := map[string]bool{ // these take a *testing.T, which an example does not have
-		"reconcile/depend/dependtest": true, "reconcile/lease/leasetest": true, "reconcile/quota/quotatest": true,
+		"store/storetest/dependtest": true, "store/storetest/leasetest": true, "store/storetest/quotatest": true,
 	}
 	seen := 0
 	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {

@@ -17,12 +17,12 @@ import (
 
 // packages is what a page may name, and where it lies under the root.
 var packages = map[string]string{
-	"api": "reconcile/api", "cache": "store/cache", "campaign": "store/storetest/campaign", "cli": "cmd/tend/cli", "debug": "reconcile/debug",
-	"declare": "reconcile/declare", "depend": "reconcile/depend", "dependtest": "reconcile/depend/dependtest", "etcd": "store/etcd", "external": "reconcile/external",
-	"file": "store/file", "lease": "reconcile/lease", "leasetest": "reconcile/lease/leasetest", "lifecycle": "reconcile/lifecycle", "memory": "store/memory",
+	"api": "reconcile/web/api", "cache": "store/cache", "campaign": "store/storetest/campaign", "cli": "cmd/tend/cli", "debug": "reconcile/web/debug",
+	"declare": "reconcile/declare", "depend": "reconcile/depend", "dependtest": "store/storetest/dependtest", "etcd": "store/etcd", "external": "reconcile/external",
+	"file": "store/file", "lease": "reconcile/lease", "leasetest": "store/storetest/leasetest", "lifecycle": "reconcile/lifecycle", "memory": "store/memory",
 	"metrics": "metrics", "objects": "store/objects", "postgres": "store/postgres", "program": "reconcile/program",
-	"queue": "queue", "quota": "reconcile/quota", "quotatest": "reconcile/quota/quotatest", "ratelimit": "ratelimit", "reconcile": "reconcile", "reconciletest": "reconcile/reconciletest",
-	"store": "store", "storetest": "store/storetest", "tracing": "tracing", "web": "reconcile/web", "workqueue": "queue/workqueue",
+	"queue": "queue", "quota": "reconcile/quota", "quotatest": "store/storetest/quotatest", "ratelimit": "queue/ratelimit", "reconcile": "reconcile", "reconciletest": "reconcile/reconciletest",
+	"store": "store", "storetest": "store/storetest", "tracing": "metrics/tracing", "web": "reconcile/web", "workqueue": "queue/workqueue",
 }
 
 var (
