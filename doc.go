@@ -51,7 +51,7 @@
 //   - [github.com/tendhq/tend/reconcile/web/api] takes them over HTTP.
 //   - [github.com/tendhq/tend/cmd/tend] is a command that speaks it.
 //   - [github.com/tendhq/tend/store/objects] shows objects of any kind.
-//   - [github.com/tendhq/tend/metrics/tracing] traces runs; it is a module of its own.
+//   - [github.com/tendhq/tend/metrics/tracing] traces runs; a module of its own.
 //
 // Underneath are [github.com/tendhq/tend/queue], which works alone too, and
 // [github.com/tendhq/tend/queue/ratelimit]. [github.com/tendhq/tend/store/storetest]
