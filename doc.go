@@ -46,14 +46,14 @@
 //
 //   - [github.com/tendhq/tend/reconcile/web] serves health and the next two.
 //   - [github.com/tendhq/tend/metrics] is for Prometheus.
-//   - [github.com/tendhq/tend/reconcile/debug] shows why a key does not run.
+//   - [github.com/tendhq/tend/reconcile/web/debug] shows why a key does not run.
 //   - [github.com/tendhq/tend/reconcile/declare] follows a file of declarations.
-//   - [github.com/tendhq/tend/reconcile/api] takes them over HTTP.
+//   - [github.com/tendhq/tend/reconcile/web/api] takes them over HTTP.
 //   - [github.com/tendhq/tend/cmd/tend] is a command that speaks it.
 //   - [github.com/tendhq/tend/store/objects] shows objects of any kind.
-//   - [github.com/tendhq/tend/tracing] traces runs; it is a module of its own.
+//   - [github.com/tendhq/tend/metrics/tracing] traces runs; a module of its own.
 //
 // Underneath are [github.com/tendhq/tend/queue], which works alone too, and
-// [github.com/tendhq/tend/ratelimit]. [github.com/tendhq/tend/store/storetest]
+// [github.com/tendhq/tend/queue/ratelimit]. [github.com/tendhq/tend/store/storetest]
 // proves a backend of your own.
 package tend

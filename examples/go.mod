@@ -15,7 +15,7 @@ require (
 	github.com/tendhq/tend v0.0.0
 	github.com/tendhq/tend/store/etcd v0.0.0
 	github.com/tendhq/tend/store/postgres v0.0.0
-	github.com/tendhq/tend/tracing v0.0.0
+	github.com/tendhq/tend/metrics/tracing v0.0.0
 	go.etcd.io/etcd/client/v3 v3.7.3
 	go.etcd.io/etcd/server/v3 v3.7.3
 	go.opentelemetry.io/otel/exporters/stdout/stdouttrace v1.47.0
@@ -109,4 +109,4 @@ replace github.com/tendhq/tend/store/etcd => ../store/etcd
 
 replace github.com/tendhq/tend/store/postgres => ../store/postgres
 
-replace github.com/tendhq/tend/tracing => ../tracing
+replace github.com/tendhq/tend/metrics/tracing => ../metrics/tracing

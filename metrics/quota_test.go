@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/metrics"
-	"github.com/tendhq/tend/ratelimit"
+	"github.com/tendhq/tend/queue/ratelimit"
 	"github.com/tendhq/tend/reconcile/quota"
 )
 

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tendhq/tend/ratelimit"
+	"github.com/tendhq/tend/queue/ratelimit"
 )
 
 // An Item that was settled is noticed however many runs there have been since.

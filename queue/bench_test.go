@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/tendhq/tend/ratelimit"
+	"github.com/tendhq/tend/queue/ratelimit"
 )
 
 func benchKeys(n int) []string {

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tendhq/tend/ratelimit"
+	"github.com/tendhq/tend/queue/ratelimit"
 )
 
 // defect is what is wrong with a queue. Its nil functions are those of the queue

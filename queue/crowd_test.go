@@ -13,7 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/tendhq/tend/ratelimit"
+	"github.com/tendhq/tend/queue/ratelimit"
 )
 
 // This file counts what an operation touches: entries, cells, flows and lists that

@@ -1,6 +1,6 @@
 package queue
 
-import "github.com/tendhq/tend/ratelimit"
+import "github.com/tendhq/tend/queue/ratelimit"
 
 // keeper is the admission of a shard: what may not run, and until when. Holds,
 // debouncing, the caps of tenants and the lines of buckets each have a file of their

@@ -11,7 +11,7 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/tendhq/tend/ratelimit"
+	"github.com/tendhq/tend/queue/ratelimit"
 )
 
 // Errors of Add and Get.

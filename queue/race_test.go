@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/internal/campaign"
-	"github.com/tendhq/tend/ratelimit"
+	"github.com/tendhq/tend/queue/ratelimit"
 )
 
 // stamps proves, under concurrency, that no key runs twice at once and that a

@@ -3,7 +3,7 @@ package queue
 import (
 	"time"
 
-	"github.com/tendhq/tend/ratelimit"
+	"github.com/tendhq/tend/queue/ratelimit"
 )
 
 // pay tells whether the buckets of a taken key each had a token for it, and begins its

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/internal/campaign"
-	"github.com/tendhq/tend/ratelimit"
+	"github.com/tendhq/tend/queue/ratelimit"
 )
 
 // A kind is a kind of queue that the model and the stamps are run with.

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/tendhq/tend/ratelimit"
+	"github.com/tendhq/tend/queue/ratelimit"
 )
 
 // resultKind is what one run counts as.

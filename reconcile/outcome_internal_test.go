@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tendhq/tend/ratelimit"
+	"github.com/tendhq/tend/queue/ratelimit"
 )
 
 func TestJudge(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 	"testing"
 
 	"github.com/tendhq/tend/internal/debugworld"
-	"github.com/tendhq/tend/reconcile/debug"
+	"github.com/tendhq/tend/reconcile/web/debug"
 )
 
 var screenshots = flag.String("screenshots", "", "write the pictures that the browser test takes into this directory")

@@ -113,12 +113,12 @@ var campaigns = []campaign{
 	},
 	{
 		name: "etcd-shards", promises: "L2, R4, S2", what: "five processes with caches of their own shards, killed, stopped, frozen and cut off, and a leader that crashes, while objects, what they need and what they own change, come and go: each change is run, nothing that an object owned is left, and no cache shows another's object",
-		module: "store/etcd", pkg: ".", test: "^TestShardedServersTakeOver$", control: "reconcile/lease/leasetest TestWitnessRejectsWhatServersMustNotDo; reconcile/lease/leasetest TestWitnessSeesAChangeThatIsNotRun",
+		module: "store/etcd", pkg: ".", test: "^TestShardedServersTakeOver$", control: "store/storetest/leasetest TestWitnessRejectsWhatServersMustNotDo; store/storetest/leasetest TestWitnessSeesAChangeThatIsNotRun",
 		args: perSecond("-rounds", 0.04, "-shards", "64", "-keys", "600"),
 	},
 	{
 		name: "postgres-shards", promises: "L2, R4, S2", what: "the same on a PostgreSQL server that crashes",
-		module: "store/postgres", pkg: ".", test: "^TestShardedServersTakeOver$", control: "reconcile/lease/leasetest TestWitnessRejectsWhatServersMustNotDo; reconcile/lease/leasetest TestWitnessSeesAChangeThatIsNotRun",
+		module: "store/postgres", pkg: ".", test: "^TestShardedServersTakeOver$", control: "store/storetest/leasetest TestWitnessRejectsWhatServersMustNotDo; store/storetest/leasetest TestWitnessSeesAChangeThatIsNotRun",
 		args: perSecond("-rounds", 0.04, "-shards", "64", "-keys", "600"),
 	},
 	{
@@ -143,12 +143,12 @@ var campaigns = []campaign{
 	},
 	{
 		name: "etcd-creates", promises: "E1, L2, Q6", what: "three servers on etcd create under one quota, one is killed and one added: none twice, never above the grant, within 1.1 of what it takes",
-		module: "store/etcd", pkg: ".", test: "^TestServersCreateUnderOneQuota$", control: "reconcile/quota/quotatest TestJudgeRejectsWhatServersMustNotDo",
+		module: "store/etcd", pkg: ".", test: "^TestServersCreateUnderOneQuota$", control: "store/storetest/quotatest TestJudgeRejectsWhatServersMustNotDo",
 		args: perSecond("-creates", 80),
 	},
 	{
 		name: "postgres-creates", promises: "E1, L2, Q6", what: "the same on PostgreSQL",
-		module: "store/postgres", pkg: ".", test: "^TestServersCreateUnderOneQuota$", control: "reconcile/quota/quotatest TestJudgeRejectsWhatServersMustNotDo",
+		module: "store/postgres", pkg: ".", test: "^TestServersCreateUnderOneQuota$", control: "store/storetest/quotatest TestJudgeRejectsWhatServersMustNotDo",
 		args: perSecond("-creates", 80),
 	},
 	{
@@ -164,7 +164,7 @@ var campaigns = []campaign{
 	},
 	{
 		name: "bounds-servers", promises: "E1, L2, Q6", what: "three servers in fake time create under one quota, one is killed and one added",
-		module: ".", pkg: "./reconcile/external", test: "^TestServersShareTheQuotaToTheBound$", control: "reconcile/quota/quotatest TestJudgeRejectsWhatServersMustNotDo",
+		module: ".", pkg: "./reconcile/external", test: "^TestServersShareTheQuotaToTheBound$", control: "store/storetest/quotatest TestJudgeRejectsWhatServersMustNotDo",
 		args: perSecond("-resources", 80),
 	},
 	{
@@ -191,7 +191,7 @@ var campaigns = []campaign{
 	fuzz("./store/file", "Cursor", "."),
 	fuzz("./store/file", "Pages", "."),
 	fuzz("./reconcile", "Webhook", "."),
-	fuzz("./reconcile/debug", "Handler", "."),
+	fuzz("./reconcile/web/debug", "Handler", "."),
 	fuzz("./reconcile/lease", "Record", "."),
 	fuzz("./inventory", "ParseInventory", "examples"),
 }

@@ -50,7 +50,7 @@ func TestCampaignsSayWhatTheyDid(t *testing.T) {
 		}
 		file := fileOf(t, filepath.Join("..", "..", c.module, c.pkg), c.tests()[0])
 		for call, shared := range map[string]string{
-			"quotatest.Run(": "reconcile/quota/quotatest/run.go", "leasetest.Run(": "reconcile/lease/leasetest/run.go",
+			"quotatest.Run(": "store/storetest/quotatest/run.go", "leasetest.Run(": "store/storetest/leasetest/run.go",
 			"storetest.ReadWhileWriting(": "store/storetest/moments.go", "b.check(t)": "reconcile/external/bound_test.go",
 		} {
 			if strings.Contains(file, call) {

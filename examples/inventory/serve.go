@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tendhq/tend/reconcile/debug"
 	"github.com/tendhq/tend/reconcile/program"
+	"github.com/tendhq/tend/reconcile/web/debug"
 )
 
 // debugPage is what /debug shows: the kernel's work, and what this program knows

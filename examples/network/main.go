@@ -22,9 +22,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/tendhq/tend/reconcile/debug"
 	"github.com/tendhq/tend/reconcile/program"
 	"github.com/tendhq/tend/reconcile/web"
+	"github.com/tendhq/tend/reconcile/web/debug"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/file"
 	"github.com/tendhq/tend/store/memory"

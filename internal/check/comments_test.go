@@ -42,7 +42,7 @@ func goDoc(text string) string {
 // Each package that programs import has an example that runs: one with an output.
 func TestEachPackageHasAnExampleThatRuns(t *testing.T) {
 	compiled := map[string]bool{ // these take a *testing.T, which an example does not have
-		"reconcile/depend/dependtest": true, "reconcile/lease/leasetest": true, "reconcile/quota/quotatest": true,
+		"store/storetest/dependtest": true, "store/storetest/leasetest": true, "store/storetest/quotatest": true,
 	}
 	for _, folder := range append(importable(t), ".", "cmd/tend/cli") {
 		var tests []*ast.File

@@ -7,8 +7,6 @@ import (
 
 	"github.com/tendhq/tend/metrics"
 	"github.com/tendhq/tend/reconcile"
-	"github.com/tendhq/tend/reconcile/api"
-	"github.com/tendhq/tend/reconcile/debug"
 	"github.com/tendhq/tend/reconcile/declare"
 	"github.com/tendhq/tend/reconcile/depend"
 	"github.com/tendhq/tend/reconcile/external"
@@ -17,6 +15,8 @@ import (
 	"github.com/tendhq/tend/reconcile/program"
 	"github.com/tendhq/tend/reconcile/quota"
 	"github.com/tendhq/tend/reconcile/web"
+	"github.com/tendhq/tend/reconcile/web/api"
+	"github.com/tendhq/tend/reconcile/web/debug"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
 	"github.com/tendhq/tend/store/memory"

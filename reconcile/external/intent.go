@@ -210,7 +210,7 @@ func isFinal(err error) bool {
 // the next look finds it gone.
 //
 // Operators have the same without Go, by the commands "tend not-created" and "tend created", and by
-// package reconcile/api.
+// package reconcile/web/api.
 func (r *Reconciler[S, T]) ClearPending(ctx context.Context, key store.Key, externalName string) error {
 	if externalName != "" {
 		return r.answer(ctx, key, objects.Created, externalName)

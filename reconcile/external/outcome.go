@@ -11,14 +11,14 @@ import (
 	"syscall"
 
 	"github.com/tendhq/tend/internal/endless"
-	"github.com/tendhq/tend/ratelimit"
+	"github.com/tendhq/tend/queue/ratelimit"
 	"github.com/tendhq/tend/store"
 )
 
 // ErrCreateIncomplete is what a run ends with when a create may or may not have
 // happened and there is no way to look it up ([ByCloud], or [ByMark] by an [Inventory] with
 // Detail). The key is parked until an operator that has looked says what it found: by the commands
-// "tend created" and "tend not-created", by package reconcile/api, or by [Reconciler.ClearPending].
+// "tend created" and "tend not-created", by package reconcile/web/api, or by [Reconciler.ClearPending].
 var ErrCreateIncomplete = errors.New("external: a create was begun and its outcome is not known")
 
 // ErrLocationChanged is what a run ends with, terminally, where the spec says another location

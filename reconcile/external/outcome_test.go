@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/internal/endless"
-	"github.com/tendhq/tend/ratelimit"
+	"github.com/tendhq/tend/queue/ratelimit"
 )
 
 // loop is an error that unwraps to itself.

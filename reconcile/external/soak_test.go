@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/internal/campaign"
-	"github.com/tendhq/tend/ratelimit"
+	"github.com/tendhq/tend/queue/ratelimit"
 	"github.com/tendhq/tend/reconcile/reconciletest"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/memory"

@@ -3,7 +3,7 @@ package external
 import (
 	"sync/atomic"
 
-	"github.com/tendhq/tend/ratelimit"
+	"github.com/tendhq/tend/queue/ratelimit"
 	"github.com/tendhq/tend/store"
 )
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tendhq/tend/ratelimit"
+	"github.com/tendhq/tend/queue/ratelimit"
 	"github.com/tendhq/tend/reconcile/external"
 )
 

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/internal/endless"
-	"github.com/tendhq/tend/ratelimit"
+	"github.com/tendhq/tend/queue/ratelimit"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/store"
 )

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/internal/sleep"
-	"github.com/tendhq/tend/ratelimit"
+	"github.com/tendhq/tend/queue/ratelimit"
 )
 
 // budget is one bucket with what steers it.

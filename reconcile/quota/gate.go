@@ -7,7 +7,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/tendhq/tend/ratelimit"
+	"github.com/tendhq/tend/queue/ratelimit"
 	"github.com/tendhq/tend/reconcile"
 )
 

@@ -30,10 +30,10 @@ type Transport struct {
 
 // RoundTrip makes the request when it is paid for. Without a budget it makes none, and
 // fails with an error that wraps [ErrNoBudget] and is one of
-// [github.com/tendhq/tend/ratelimit.Throttled]; see [Quota.Do] for when it waits instead. An
+// [github.com/tendhq/tend/queue/ratelimit.Throttled]; see [Quota.Do] for when it waits instead. An
 // answer that says "too many" is returned as it is, and has paused the budget. The error that
 // the client makes of it counts as a failure of the run, unless you wrap it in
-// [github.com/tendhq/tend/ratelimit.Throttled].
+// [github.com/tendhq/tend/queue/ratelimit.Throttled].
 func (t *Transport) RoundTrip(r *http.Request) (resp *http.Response, err error) {
 	sent := false
 	defer func() {

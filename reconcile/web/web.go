@@ -20,7 +20,7 @@ import (
 	"github.com/tendhq/tend/internal/body"
 	"github.com/tendhq/tend/metrics"
 	"github.com/tendhq/tend/reconcile"
-	"github.com/tendhq/tend/reconcile/debug"
+	"github.com/tendhq/tend/reconcile/web/debug"
 	"github.com/tendhq/tend/store/objects"
 )
 

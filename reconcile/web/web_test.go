@@ -23,9 +23,9 @@ import (
 
 	"github.com/tendhq/tend/metrics"
 	"github.com/tendhq/tend/reconcile"
-	"github.com/tendhq/tend/reconcile/debug"
 	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/reconcile/web"
+	"github.com/tendhq/tend/reconcile/web/debug"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/memory"
 	"github.com/tendhq/tend/store/objects"

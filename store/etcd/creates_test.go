@@ -6,9 +6,9 @@ import (
 	"flag"
 	"testing"
 
-	"github.com/tendhq/tend/reconcile/quota/quotatest"
 	"github.com/tendhq/tend/store/etcd"
 	"github.com/tendhq/tend/store/storetest/campaign"
+	"github.com/tendhq/tend/store/storetest/quotatest"
 )
 
 var creates = flag.Int("creates", 90, "how many resources servers create under one quota")

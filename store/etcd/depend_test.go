@@ -5,9 +5,9 @@ package etcd_test
 import (
 	"testing"
 
-	"github.com/tendhq/tend/reconcile/depend/dependtest"
 	"github.com/tendhq/tend/store/etcd"
 	"github.com/tendhq/tend/store/memory"
+	"github.com/tendhq/tend/store/storetest/dependtest"
 )
 
 // Objects of every kind of reconciler wait for what they need, and it for them, where one

@@ -22,11 +22,11 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/tendhq/tend/reconcile/lease"
-	"github.com/tendhq/tend/reconcile/lease/leasetest"
-	"github.com/tendhq/tend/reconcile/quota/quotatest"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/etcd"
 	"github.com/tendhq/tend/store/storetest/campaign"
+	"github.com/tendhq/tend/store/storetest/leasetest"
+	"github.com/tendhq/tend/store/storetest/quotatest"
 )
 
 var (

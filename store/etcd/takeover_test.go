@@ -5,9 +5,9 @@ package etcd_test
 import (
 	"testing"
 
-	"github.com/tendhq/tend/reconcile/lease/leasetest"
 	"github.com/tendhq/tend/store/etcd"
 	"github.com/tendhq/tend/store/storetest/campaign"
+	"github.com/tendhq/tend/store/storetest/leasetest"
 )
 
 // Five servers run controllers over their shards' keys on a cluster of three, of which the leader

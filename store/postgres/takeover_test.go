@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tendhq/tend/reconcile/lease/leasetest"
 	"github.com/tendhq/tend/store/postgres"
 	"github.com/tendhq/tend/store/storetest/campaign"
+	"github.com/tendhq/tend/store/storetest/leasetest"
 )
 
 // Five servers run controllers over their shards' keys on a PostgreSQL server that crashes too.

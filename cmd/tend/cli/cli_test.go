@@ -19,8 +19,8 @@ import (
 
 	"github.com/tendhq/tend/cmd/tend/cli"
 	"github.com/tendhq/tend/reconcile"
-	"github.com/tendhq/tend/reconcile/api"
-	"github.com/tendhq/tend/reconcile/debug"
+	"github.com/tendhq/tend/reconcile/web/api"
+	"github.com/tendhq/tend/reconcile/web/debug"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/file"
 	"github.com/tendhq/tend/store/memory"

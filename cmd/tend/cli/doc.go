@@ -1,5 +1,5 @@
 // Package cli is the command tend: it shows and mends the objects of a running service
-// over HTTP (package reconcile/api), or straight on a store when the service is down.
+// over HTTP (package reconcile/web/api), or straight on a store when the service is down.
 //
 //	tend -server http://localhost:8085/objects get bucket
 //	tend -store file:/var/lib/shop/tend.db describe bucket prod/logs

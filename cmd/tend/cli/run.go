@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tendhq/tend/reconcile/api"
+	"github.com/tendhq/tend/reconcile/web/api"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/objects"
 )

@@ -26,14 +26,14 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/tendhq/tend/metrics"
+	"github.com/tendhq/tend/metrics/tracing"
 	"github.com/tendhq/tend/reconcile"
-	"github.com/tendhq/tend/reconcile/api"
 	"github.com/tendhq/tend/reconcile/program"
 	"github.com/tendhq/tend/reconcile/web"
+	"github.com/tendhq/tend/reconcile/web/api"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/file"
 	"github.com/tendhq/tend/store/objects"
-	"github.com/tendhq/tend/tracing"
 )
 
 type (

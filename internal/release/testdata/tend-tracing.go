@@ -5,7 +5,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace/noop"
 
-	"github.com/tendhq/tend/tracing"
+	"github.com/tendhq/tend/metrics/tracing"
 )
 
 func main() {
