@@ -130,13 +130,13 @@ func (w *handlerWork[S, T]) conclude(run *Run[S, T]) {
 	open, failing := w.unsettled(run)
 	switch {
 	case run.Deleting() && failing != nil:
-		run.Object.SetTerminating(ReasonDeleteFailed, run.message(failing))
+		run.Object.SetTerminating(reasonDeleteFailed, run.message(failing))
 	case run.Deleting():
-		run.Object.SetTerminating(ReasonDeleting, "")
+		run.Object.SetTerminating(reasonDeleting, "")
 	case failing != nil:
-		run.Object.SetProgressing(ReasonFailed, run.message(failing))
+		run.Object.SetProgressing(reasonFailed, run.message(failing))
 	case open:
-		run.Object.SetProgressing(ReasonRequeued, "not over yet")
+		run.Object.SetProgressing(reasonRequeued, "not over yet")
 	default:
 		run.Object.SetReady()
 	}

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// MaxFinalizer is the length, in bytes, of the longest finalizer name.
-const MaxFinalizer = 63
+// maxFinalizer is the length, in bytes, of the longest finalizer name.
+const maxFinalizer = 63
 
 // pendingPrefix marks a finalizer whose Add has not succeeded yet. It is part
 // of the stored name, and not an annotation beside it, so that the step from
@@ -18,7 +18,7 @@ const pendingPrefix = "pending."
 // puts on objects. The same arguments give the same name in every process and
 // every version; two handlers of one kind get two names, so that the first to
 // finish does not let the object go under the second. A name that would be
-// longer than [MaxFinalizer] is shortened and ends in a hash of the whole.
+// longer than 63 bytes is shortened and ends in a hash of the whole.
 //
 // It is an error if either argument is empty, holds anything but letters, digits,
 // '-', '_', '.' and '/', or does not begin and end with a letter or digit.
@@ -28,7 +28,7 @@ func FinalizerName(kind, handler string) (string, error) {
 			return "", fmt.Errorf("lifecycle: finalizer name from %s %q: %w", part, s, err)
 		}
 	}
-	return shorten("tend."+kind+"."+handler, MaxFinalizer), nil
+	return shorten("tend."+kind+"."+handler, maxFinalizer), nil
 }
 
 // CheckFinalizer says why a finalizer name that a user chose cannot be used,
@@ -37,8 +37,8 @@ func CheckFinalizer(name string) error {
 	if err := checkName(name); err != nil {
 		return fmt.Errorf("lifecycle: finalizer %q: %w", name, err)
 	}
-	if len(name) > MaxFinalizer {
-		return fmt.Errorf("lifecycle: finalizer %q has %d bytes, at most %d are allowed", name, len(name), MaxFinalizer)
+	if len(name) > maxFinalizer {
+		return fmt.Errorf("lifecycle: finalizer %q has %d bytes, at most %d are allowed", name, len(name), maxFinalizer)
 	}
 	if strings.HasPrefix(name, pendingPrefix) {
 		return fmt.Errorf("lifecycle: finalizer %q begins with %q, which marks an Add that has not succeeded", name, pendingPrefix)
@@ -49,7 +49,7 @@ func CheckFinalizer(name string) error {
 // pendingName is the form a finalizer has until Add succeeded. It is as short
 // as any other finalizer.
 func pendingName(finalizer string) string {
-	return shorten(pendingPrefix+finalizer, MaxFinalizer)
+	return shorten(pendingPrefix+finalizer, maxFinalizer)
 }
 
 // shorten cuts s to limit bytes; what is cut lives on in a hash at the end, so

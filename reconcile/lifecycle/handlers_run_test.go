@@ -440,7 +440,7 @@ func TestObjectIsNotReadyWhileAHandlerAsksForMoreTime(t *testing.T) {
 		}})
 		create(t, s, "a")
 		run(t, l, "a")
-		expectReady(t, get(t, s, "a"), store.False, store.PhaseProgressing, ReasonRequeued)
+		expectReady(t, get(t, s, "a"), store.False, store.PhaseProgressing, reasonRequeued)
 		more = false
 		time.Sleep(time.Hour)
 		run(t, l, "a")

@@ -40,7 +40,7 @@ func TestEditOfAFailingProviderObjectRunsAtOnce(t *testing.T) {
 				start(t, mustProvide(t, s, p, nil, nil), nil, patient())
 				create(t, s, "a")
 				restFor(time.Minute)
-				expectReady(t, get(t, s, "a"), store.False, store.PhaseProgressing, ReasonFailed)
+				expectReady(t, get(t, s, "a"), store.False, store.PhaseProgressing, reasonFailed)
 				edit(t, s, "a", resize(2))
 				restFor(time.Second)
 				expectReady(t, get(t, s, "a"), store.True, store.PhaseReady, "Ready")
@@ -135,7 +135,7 @@ func TestConfigInDeletionIsNone(t *testing.T) {
 		}
 		restFor(time.Minute)
 		o := get(t, s, "a")
-		expectReady(t, o, store.False, store.PhaseProgressing, ReasonConfigMissing)
+		expectReady(t, o, store.False, store.PhaseProgressing, reasonConfigMissing)
 		p.expect(t)
 		if n := ctrl.Counts(); n.Error+n.Terminal+n.Timeout+n.Panic != 0 {
 			t.Errorf("%+v, want no error for want of a config", n)
@@ -169,7 +169,7 @@ func TestFailingEnsureIsTriedAtGrowingIntervals(t *testing.T) {
 			t.Errorf("Ensure was tried after %v, want %v", gaps, want)
 		}
 		failed := get(t, s, "a")
-		expectReady(t, failed, store.False, store.PhaseProgressing, ReasonAccessFailed)
+		expectReady(t, failed, store.False, store.PhaseProgressing, reasonAccessFailed)
 		if c, _ := failed.Condition(store.ConditionReady); !strings.Contains(c.Message, errBoom.Error()) {
 			t.Errorf("Ready says %q, want why Ensure failed", c.Message)
 		}

@@ -200,7 +200,7 @@ func (l *Lifecycle[S, T]) Reconcile(ctx context.Context, key store.Key) (res rec
 	ended := false
 	defer func() {
 		if !ended { // a panic, or Goexit, goes its way
-			run.Object.SetProgressing(ReasonFailed, "the run panicked")
+			run.Object.SetProgressing(reasonFailed, "the run panicked")
 			_ = run.End(ctx, nil)
 		}
 	}()

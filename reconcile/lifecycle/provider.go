@@ -48,10 +48,10 @@ func (w *providerWork[S, T, C, A]) step(ctx context.Context, run *Run[S, T]) (re
 	case run.Deleting():
 		return w.delete(ctx, run, c)
 	case err != nil:
-		run.Object.SetProgressing(ReasonConfigUnavailable, run.message(err))
+		run.Object.SetProgressing(reasonConfigUnavailable, run.message(err))
 		return reconcile.Result{}, err
 	case !loaded:
-		run.Object.SetProgressing(ReasonConfigMissing, "there is no config yet")
+		run.Object.SetProgressing(reasonConfigMissing, "there is no config yet")
 		return reconcile.Result{}, nil // its appearance wakes every object
 	}
 	if err := run.Ensure(ctx, w.finalizer); err != nil {
@@ -67,10 +67,10 @@ func (w *providerWork[S, T, C, A]) createOrUpdate(ctx context.Context, run *Run[
 	a, res, err := ensure(ctx, w.access, run.Object, c)
 	switch {
 	case err != nil:
-		run.Object.SetProgressing(ReasonAccessFailed, run.message(err))
+		run.Object.SetProgressing(reasonAccessFailed, run.message(err))
 		return reconcile.Result{}, err
 	case waits(res):
-		run.Object.SetProgressing(ReasonAccessPending, "waiting for access")
+		run.Object.SetProgressing(reasonAccessPending, "waiting for access")
 		return res, nil
 	}
 	if err := over(ctx); err != nil {
@@ -82,9 +82,9 @@ func (w *providerWork[S, T, C, A]) createOrUpdate(ctx context.Context, run *Run[
 	switch {
 	case run.saidSo(said, err):
 	case err != nil:
-		run.Object.SetProgressing(ReasonFailed, run.message(err))
+		run.Object.SetProgressing(reasonFailed, run.message(err))
 	case res.Requeue:
-		run.Object.SetProgressing(ReasonRequeued, "not over yet")
+		run.Object.SetProgressing(reasonRequeued, "not over yet")
 	default:
 		run.Object.SetReady()
 	}
@@ -125,10 +125,10 @@ func (w *providerWork[S, T, C, A]) delete(ctx context.Context, run *Run[S, T], c
 		if err := over(ctx); err != nil {
 			return reconcile.Result{}, err
 		}
-		run.Object.SetTerminating(ReasonReleasePending, "giving the access back")
+		run.Object.SetTerminating(reasonReleasePending, "giving the access back")
 		res, err := release(ctx, w.access, run.Object, c)
 		if err != nil {
-			run.Object.SetTerminating(ReasonReleaseFailed, run.message(err))
+			run.Object.SetTerminating(reasonReleaseFailed, run.message(err))
 		}
 		if err != nil || waits(res) {
 			return res, err
@@ -140,7 +140,7 @@ func (w *providerWork[S, T, C, A]) delete(ctx context.Context, run *Run[S, T], c
 // tearDown is the provider's own part of a deletion, up to and including the
 // record that it is over.
 func (w *providerWork[S, T, C, A]) tearDown(ctx context.Context, run *Run[S, T], c C) (reconcile.Result, error) {
-	run.Object.SetTerminating(ReasonDeleting, "")
+	run.Object.SetTerminating(reasonDeleting, "")
 	if err := over(ctx); err != nil {
 		return reconcile.Result{}, err
 	}
@@ -149,10 +149,10 @@ func (w *providerWork[S, T, C, A]) tearDown(ctx context.Context, run *Run[S, T],
 	case errors.Is(err, ErrNoAccess):
 		a = *new(A)
 	case err != nil:
-		run.Object.SetTerminating(ReasonAccessFailed, run.message(err))
+		run.Object.SetTerminating(reasonAccessFailed, run.message(err))
 		return reconcile.Result{}, err
 	case waits(res):
-		run.Object.SetTerminating(ReasonAccessPending, "waiting for access")
+		run.Object.SetTerminating(reasonAccessPending, "waiting for access")
 		return res, nil
 	}
 	if err := over(ctx); err != nil {
@@ -164,9 +164,9 @@ func (w *providerWork[S, T, C, A]) tearDown(ctx context.Context, run *Run[S, T],
 	switch {
 	case run.saidSo(said, err):
 	case err != nil:
-		run.Object.SetTerminating(ReasonDeleteFailed, run.message(err))
+		run.Object.SetTerminating(reasonDeleteFailed, run.message(err))
 	default:
-		run.Object.SetTerminating(ReasonDeleting, "")
+		run.Object.SetTerminating(reasonDeleting, "")
 	}
 	if err != nil || waits(res) || w.access == nil {
 		return res, err

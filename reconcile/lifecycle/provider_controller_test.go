@@ -148,7 +148,7 @@ func TestConfigIsFollowedAcrossBackends(t *testing.T) {
 		ctrl := start(t, mustProvide(t, s, p, watchConfig(t, cs, nil), fakeAccess{diary: &p.diary}), nil, nil)
 		create(t, s, "a")
 		restFor(time.Second)
-		expectReady(t, get(t, s, "a"), store.False, store.PhaseProgressing, ReasonConfigMissing)
+		expectReady(t, get(t, s, "a"), store.False, store.PhaseProgressing, reasonConfigMissing)
 
 		putConfig(t, cs, "main", settings{Hosts: []string{"one"}})
 		restFor(time.Second)
@@ -173,7 +173,7 @@ func TestConfigIsFollowedAcrossBackends(t *testing.T) {
 		}
 		restFor(time.Second)
 		o = get(t, s, "a")
-		expectReady(t, o, store.False, store.PhaseProgressing, ReasonConfigMissing)
+		expectReady(t, o, store.False, store.PhaseProgressing, reasonConfigMissing)
 		if o.Status.Note != "two" || len(o.Finalizers) != 1 {
 			t.Errorf("%+v, want nothing torn down", o)
 		}

@@ -125,7 +125,7 @@ func TestFailureIsReturnedAndTheStatusWrittenAllTheSame(t *testing.T) {
 	l := mustProvide(t, s, p, nil, nil)
 	runFails(t, l, "a", errBoom)
 	o := get(t, s, "a")
-	expectReady(t, o, store.False, store.PhaseProgressing, ReasonFailed)
+	expectReady(t, o, store.False, store.PhaseProgressing, reasonFailed)
 	if o.Status.Note != "half way" {
 		t.Errorf("Note = %q, want what the provider wrote before it failed", o.Status.Note)
 	}
@@ -195,7 +195,7 @@ func TestProviderIsNotCalledBeforeTheAccessIsThere(t *testing.T) {
 		t.Errorf("RequeueAfter = %v, want what the access asked for", got)
 	}
 	p.expect(t, "Ensure")
-	expectReady(t, get(t, s, "a"), store.False, store.PhaseProgressing, ReasonAccessPending)
+	expectReady(t, get(t, s, "a"), store.False, store.PhaseProgressing, reasonAccessPending)
 }
 
 // case 131; weak point 002 (j)
@@ -206,7 +206,7 @@ func TestFailingEnsureBacksOffAndSaysSo(t *testing.T) {
 	a := fakeAccess{diary: &p.diary, ensure: func(*widget) (reconcile.Result, error) { return reconcile.Result{}, errBoom }}
 	runFails(t, mustProvide(t, s, p, nil, a), "a", errBoom)
 	p.expect(t, "Ensure")
-	expectReady(t, get(t, s, "a"), store.False, store.PhaseProgressing, ReasonAccessFailed)
+	expectReady(t, get(t, s, "a"), store.False, store.PhaseProgressing, reasonAccessFailed)
 	if c, _ := get(t, s, "a").Condition(store.ConditionReady); !strings.Contains(c.Message, errBoom.Error()) {
 		t.Errorf("Ready says %q, want why Ensure failed", c.Message)
 	}
@@ -283,7 +283,7 @@ func TestReleaseThatWaitsIsTheOnlyOneCalledAgain(t *testing.T) {
 	if got := run(t, l, "a").RequeueAfter; got != time.Second {
 		t.Errorf("RequeueAfter = %v, want what Release asked for", got)
 	}
-	expectReady(t, get(t, s, "a"), store.False, store.PhaseTerminating, ReasonReleasePending)
+	expectReady(t, get(t, s, "a"), store.False, store.PhaseTerminating, reasonReleasePending)
 	p.expect(t, "Ensure", "Delete a", "Release")
 	run(t, l, "a")
 	p.expect(t, "Release")
@@ -301,8 +301,8 @@ func TestDeleteThatFailsOrWaitsKeepsTheFinalizerAndTheAccess(t *testing.T) {
 		err    error
 		reason string
 	}{
-		{"fails", reconcile.Result{}, errBoom, ReasonDeleteFailed},
-		{"waits", reconcile.Result{RequeueAfter: time.Second}, nil, ReasonDeleting},
+		{"fails", reconcile.Result{}, errBoom, reasonDeleteFailed},
+		{"waits", reconcile.Result{RequeueAfter: time.Second}, nil, reasonDeleting},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newWidgets(t)
@@ -369,7 +369,7 @@ func TestMissingConfigDoesNotBlockDeletion(t *testing.T) {
 	}
 	l := mustProvide(t, s, p, noConfig{}, nil)
 	run(t, l, "a")
-	expectReady(t, get(t, s, "a"), store.False, store.PhaseTerminating, ReasonDeleting)
+	expectReady(t, get(t, s, "a"), store.False, store.PhaseTerminating, reasonDeleting)
 	p.delete = nil
 	run(t, l, "a")
 	expectGone(t, s, "a")
@@ -392,9 +392,9 @@ func TestWithoutAConfigObjectsWaitWithoutAnError(t *testing.T) {
 		t.Errorf("Result = %+v, want zero: the config's appearance wakes the object", res)
 	}
 	p.expect(t)
-	expectReady(t, get(t, s, "a"), store.False, store.PhaseProgressing, ReasonConfigMissing)
+	expectReady(t, get(t, s, "a"), store.False, store.PhaseProgressing, reasonConfigMissing)
 	runFails(t, mustProvide(t, s, p, noConfig{errBoom}, nil), "a", errBoom)
-	expectReady(t, get(t, s, "a"), store.False, store.PhaseProgressing, ReasonConfigUnavailable)
+	expectReady(t, get(t, s, "a"), store.False, store.PhaseProgressing, reasonConfigUnavailable)
 }
 
 // case 53, 134

@@ -38,7 +38,7 @@ func TestPausedObjectIsLeftAloneAndSaysSo(t *testing.T) {
 		t.Errorf("Result = %+v, want zero", res)
 	}
 	c, _ := get(t, s, "a").Condition(store.ConditionSynced)
-	if c.Status != store.False || c.Reason != ReasonReconcilePaused {
+	if c.Status != store.False || c.Reason != reasonReconcilePaused {
 		t.Errorf("Synced = %+v, want False, paused", c)
 	}
 	remove := get(t, s, "a").Finalizers
@@ -221,7 +221,7 @@ func TestStatusIsWrittenAfterTheDeadline(t *testing.T) {
 		start(t, mustProvide(t, s, p, nil, nil), nil, &reconcile.Options[reconcile.Request]{Timeout: time.Minute})
 		create(t, s, "a")
 		restFor(time.Minute + time.Second)
-		expectReady(t, get(t, s, "a"), store.False, store.PhaseProgressing, ReasonFailed)
+		expectReady(t, get(t, s, "a"), store.False, store.PhaseProgressing, reasonFailed)
 	})
 }
 
@@ -233,7 +233,7 @@ func TestStatusIsWrittenWhenTheRunPanics(t *testing.T) {
 		defer func() { recover() }()
 		l.Reconcile(t.Context(), key("a"))
 	}()
-	expectReady(t, get(t, s, "a"), store.False, store.PhaseProgressing, ReasonFailed)
+	expectReady(t, get(t, s, "a"), store.False, store.PhaseProgressing, reasonFailed)
 }
 
 // The status lands on the newer object if no other writer wrote one, for the
@@ -445,10 +445,10 @@ func TestReadyThatFailedIsNotReady(t *testing.T) {
 			}
 			create(t, s, "a")
 			run(t, l, "a")
-			phase, reason := store.PhaseProgressing, ReasonFailed
+			phase, reason := store.PhaseProgressing, reasonFailed
 			if deleted {
 				remove(t, s, "a")
-				phase, reason = store.PhaseTerminating, ReasonDeleteFailed
+				phase, reason = store.PhaseTerminating, reasonDeleteFailed
 			}
 			fails = true
 			runFails(t, l, "a", errBoom)

@@ -9,19 +9,19 @@ import (
 
 // The reasons that a Lifecycle gives in the conditions.
 const (
-	ReasonRequeued          = "Requeued"          // not over yet
-	ReasonFailed            = "Failed"            // the message is the error
-	ReasonConfigMissing     = "ConfigMissing"     // there is none; it goes on when there is
-	ReasonConfigUnavailable = "ConfigUnavailable" // it could not be read, and never has been
-	ReasonAccessPending     = "AccessPending"
-	ReasonAccessFailed      = "AccessFailed"
-	ReasonDeleting          = "Deleting"
-	ReasonDeleteFailed      = "DeleteFailed"
-	ReasonReleasePending    = "ReleasePending"
-	ReasonReleaseFailed     = "ReleaseFailed"
+	reasonRequeued          = "Requeued"          // not over yet
+	reasonFailed            = "Failed"            // the message is the error
+	reasonConfigMissing     = "ConfigMissing"     // there is none; it goes on when there is
+	reasonConfigUnavailable = "ConfigUnavailable" // it could not be read, and never has been
+	reasonAccessPending     = "AccessPending"
+	reasonAccessFailed      = "AccessFailed"
+	reasonDeleting          = "Deleting"
+	reasonDeleteFailed      = "DeleteFailed"
+	reasonReleasePending    = "ReleasePending"
+	reasonReleaseFailed     = "ReleaseFailed"
 
-	ReasonReconcilePaused  = "ReconcilePaused"  // of the Synced condition
-	ReasonReconcileSuccess = "ReconcileSuccess" // of the Synced condition, once a pause is over
+	reasonReconcilePaused  = "ReconcilePaused"  // of the Synced condition
+	reasonReconcileSuccess = "ReconcileSuccess" // of the Synced condition, once a pause is over
 )
 
 // Paused reports whether the object is to be left alone, and says so in its
@@ -31,9 +31,9 @@ func (r *Run[S, T]) Paused() bool {
 	c, _ := r.Object.Condition(store.ConditionSynced)
 	switch {
 	case r.Object.Paused:
-		r.Object.SetCondition(store.Condition{Type: store.ConditionSynced, Status: store.False, Reason: ReasonReconcilePaused})
-	case c.Reason == ReasonReconcilePaused:
-		r.Object.SetCondition(store.Condition{Type: store.ConditionSynced, Status: store.True, Reason: ReasonReconcileSuccess})
+		r.Object.SetCondition(store.Condition{Type: store.ConditionSynced, Status: store.False, Reason: reasonReconcilePaused})
+	case c.Reason == reasonReconcilePaused:
+		r.Object.SetCondition(store.Condition{Type: store.ConditionSynced, Status: store.True, Reason: reasonReconcileSuccess})
 	}
 	return r.Object.Paused
 }
