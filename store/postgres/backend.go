@@ -276,35 +276,29 @@ func (h *head) fields() []any {
 }
 
 // look reads the head. If the store is another one than before, it begins a new era.
-func (b *Backend) look(ctx context.Context, by sessions) (head, error) {
-	for {
-		var h head
-		err := b.retry(ctx, func() error {
-			return by.row(ctx, h.fields(), b.sql(`SELECT `+columnsOfHead+` FROM {schema}.head h`))
-		})
-		if err != nil {
-			return h, err
+func (b *Backend) look(ctx context.Context, by sessions) (h head, err error) {
+	err = b.retry(ctx, func() error {
+		for {
+			seen := b.seen.Load()
+			if err := by.row(ctx, h.fields(), b.sql(`SELECT `+columnsOfHead+` FROM {schema}.head h`)); err != nil || b.accept(h, seen) {
+				return err
+			}
+			if err := b.newEra(ctx); err != nil {
+				return err
+			}
 		}
-		if b.accept(h) {
-			return h, nil
-		}
-		if err := b.newEra(ctx); err != nil {
-			return h, err
-		}
-	}
+	})
+	return h, err
 }
 
-// accept says whether a head continues what was seen.
-func (b *Backend) accept(h head) bool {
-	for {
-		seen := b.seen.Load()
-		if !h.same || h.revision < seen {
-			return false
-		}
-		if b.seen.CompareAndSwap(seen, h.revision) {
-			return true
-		}
+// accept says whether a head continues what had been seen before it was read. What was seen since
+// may be newer than the head.
+func (b *Backend) accept(h head, seen int64) bool {
+	if !h.same || h.revision < seen {
+		return false
 	}
+	b.saw(h.revision)
+	return true
 }
 
 // saw remembers a revision that the store has reached.

@@ -120,6 +120,7 @@ func (b *Backend) tell(told *string, err error, fails, works string) {
 
 // read returns the head and all leases, of one instant.
 func (o *observer) read(ctx context.Context) (h head, all []leaseRow, err error) {
+	seen := o.b.seen.Load()
 	var id, era, ttl, renewed *int64
 	err = o.b.writers.rows(ctx, append(h.fields(), &id, &era, &ttl, &renewed), func() error {
 		if id != nil {
@@ -131,7 +132,7 @@ func (o *observer) read(ctx context.Context) (h head, all []leaseRow, err error)
 	if err != nil {
 		return h, nil, err
 	}
-	if !o.b.accept(h) {
+	if !o.b.accept(h, seen) {
 		return h, nil, errEra
 	}
 	return h, all, nil

@@ -313,14 +313,16 @@ func (b *Backend) changes(ctx context.Context, of wanted, after int64) (excerpt,
 	for limit := excerptRows; ; limit *= 4 {
 		var e excerpt
 		var whole bool
+		var seen int64
 		err := b.retry(ctx, func() (err error) {
+			seen = b.seen.Load()
 			e, whole, err = b.changesOnce(ctx, of, after, limit)
 			return err
 		})
 		if err != nil {
 			return e, err
 		}
-		if !b.accept(e.head) {
+		if !b.accept(e.head, seen) {
 			return e, final{errEra}
 		}
 		if whole {
