@@ -25,6 +25,9 @@ type Backend struct {
 	batch   *batcher
 	tail    *tail
 	leases  *observer
+
+	writeHealth *store.WriteHealth
+
 	trims   trimLimits
 	gather  time.Duration // see gathering
 	quiet   time.Duration // see quiet
@@ -119,6 +122,7 @@ func open(ctx context.Context, readers sessions, o *Options) (*Backend, error) {
 	b.batch = newBatcher(b)
 	b.tail = newTail(b)
 	b.leases = newObserver(b)
+	b.writeHealth = store.NewWriteHealth(b, b.place(), opts.Logger)
 	if err := b.begin(ctx); err != nil {
 		b.stop(store.ErrClosed)
 		b.writers.Close()
@@ -216,6 +220,7 @@ func (b *Backend) Close() error {
 		return nil
 	}
 	b.stop(store.ErrClosed)
+	b.writeHealth.Close()
 	b.batch.close()
 	b.live.Wait()
 	b.writers.Close()
@@ -334,19 +339,25 @@ func (b *Backend) newEra(ctx context.Context) error {
 }
 
 // Health implements store.HealthChecker: it fails while the server does not answer the
-// look that the backend takes at least once a second.
+// look that the backend takes at least once a second, and while commits fail, in a database that is
+// read-only for example, until one succeeds. While they fail it tries one itself every 5 s.
 func (b *Backend) Health() error {
 	if e := b.unavailable.Load(); e != nil {
 		return e
 	}
-	return nil
+	return b.writeHealth.Health()
+}
+
+// place names the server and the database.
+func (b *Backend) place() string {
+	cfg := b.readers.Config().ConnConfig
+	return fmt.Sprintf("postgres: %s:%d, database %s", cfg.Host, cfg.Port, cfg.Database)
 }
 
 func (b *Backend) serves() { b.unavailable.Store(nil) }
 
 func (b *Backend) fails(err error) {
-	cfg := b.readers.Config().ConnConfig
-	b.unavailable.CompareAndSwap(nil, &store.UnavailableError{
-		Since: time.Now(), Err: fmt.Errorf("postgres: %s:%d, database %s: %w", cfg.Host, cfg.Port, cfg.Database, err),
-	})
+	if b.unavailable.Load() == nil {
+		b.unavailable.Store(&store.UnavailableError{Since: time.Now(), Err: fmt.Errorf("%s: %w", b.place(), err)})
+	}
 }

@@ -36,6 +36,7 @@ func (b *Backend) Commit(ctx context.Context, t store.Txn) (store.Revision, erro
 		return 0, err
 	}
 	revision, err := b.batch.commit(ctx, m)
+	b.writeHealth.Committed(ctx, t, err)
 	var conflict *store.ConflictError
 	if errors.As(err, &conflict) && conflict.Current.Revision != 0 && conflict.Current.Bytes == nil {
 		conflict.Current.Bytes = b.valueAt(ctx, conflict.Current)

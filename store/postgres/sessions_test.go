@@ -14,6 +14,7 @@ import (
 
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/postgres"
+	"github.com/tendhq/tend/store/storetest"
 )
 
 // openPool is open on a pool of the test's, as configure makes it.
@@ -200,5 +201,53 @@ func TestSessionThatEndsWhileANewEraBeginsIsTriedAgain(t *testing.T) {
 	}()
 	if err := <-listed; err != nil {
 		t.Errorf("List: %v", err)
+	}
+}
+
+// What refuses writes and lets reads through shows in the health until writes succeed again.
+func TestHealthGoesByWrites(t *testing.T) {
+	t.Parallel()
+	for name, by := range map[string]struct{ refuse, allow string }{
+		"read-only": {"ALTER ROLE {role} SET default_transaction_read_only = on", "ALTER ROLE {role} RESET default_transaction_read_only"},
+		"grants":    {"REVOKE INSERT, UPDATE ON ALL TABLES IN SCHEMA {schema} FROM {role}", "GRANT INSERT, UPDATE ON ALL TABLES IN SCHEMA {schema} TO {role}"},
+		"a lock":    {"BEGIN; LOCK TABLE {schema}.records IN ACCESS EXCLUSIVE MODE", "COMMIT"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			schema := newSchema()
+			role := "role_" + schema
+			open(t, postgres.Options{Schema: schema})
+			conn, err := pgx.Connect(t.Context(), shared.socket())
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = conn.Close(context.Background()) })
+			do := func(sql string) {
+				t.Helper()
+				sql = strings.ReplaceAll(inSchema(sql, schema), "{role}", role)
+				if _, err := conn.PgConn().Exec(t.Context(), sql).ReadAll(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			do(`CREATE ROLE {role} LOGIN; GRANT USAGE ON SCHEMA {schema} TO {role};
+				GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO {role};
+				GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA {schema} TO {role}`)
+			dsn := strings.Replace(shared.socket(), "user=postgres", "user="+role, 1)
+			b, err := postgres.Open(t.Context(), dsn, &postgres.Options{Schema: schema, Timeout: 5 * time.Second})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = b.Close() })
+			storetest.Health(t, b, func(on bool) {
+				if !on {
+					do(by.allow)
+					return
+				}
+				do(by.refuse)
+				if name == "read-only" {
+					do("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{role}'")
+				}
+			})
+		})
 	}
 }
