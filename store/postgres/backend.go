@@ -28,10 +28,10 @@ type Backend struct {
 
 	writeHealth *store.WriteHealth
 
-	trims   trimLimits
-	gather  time.Duration // see gathering
-	quiet   time.Duration // see quiet
-	inbox   chan struct{} // has one element while there may be declarations
+	trims  trimLimits
+	gather time.Duration // see gathering
+	quiet  time.Duration // see quiet
+	inbox  chan struct{} // has one element while there may be declarations
 
 	// ctx ends when the backend is closed, and with it every watch.
 	ctx  context.Context
