@@ -40,7 +40,7 @@ const probeEvery = 5 * time.Second
 var probeTxn = Txn{Ops: []Op{{Kind: "_health", Key: Key{Name: "probe"}, Put: Bytes("{}")}}}
 
 // NewWriteHealth returns the WriteHealth of a backend whose place (a path, endpoints) errors and the log
-// name. Probes are made by b.Commit, of which b is to pass on the outcome as of any other. log gets
+// name. Probes are made by b.Commit, whose outcome b passes on like that of any other. log gets
 // a line when commits begin to fail and one when they succeed again; nil logs nothing.
 func NewWriteHealth(b Backend, place string, log *slog.Logger) *WriteHealth {
 	h := &WriteHealth{b: b, place: place, log: log}
