@@ -94,6 +94,7 @@ type Backend struct {
 	opts    Options
 	batch   *batcher
 	health  *health
+	writes  *store.WriteHealth
 	weights sync.Map // kind: bytes of a record, in the page that was listed last
 
 	// ctx ends when the backend is closed, and with it every watch.
@@ -141,6 +142,7 @@ func New(cfg clientv3.Config, o *Options) (*Backend, error) {
 		most: opts.Batch, bytes: 1 << 20, inflight: opts.InFlight, timeout: opts.Timeout,
 		touched: make(map[address]bool),
 	}
+	b.writes = store.NewWriteHealth(b, b.health.place, opts.Logger)
 	b.ctx, b.stop = context.WithCancelCause(context.Background())
 	return b, nil
 }
@@ -168,6 +170,7 @@ func (b *Backend) Close() error {
 		return nil
 	}
 	b.stop(store.ErrClosed)
+	b.writes.Close()
 	b.batch.close()
 	b.live.Wait()
 	b.streams.close()
@@ -239,7 +242,11 @@ func (b *Backend) Commit(ctx context.Context, t store.Txn) (store.Revision, erro
 	if err != nil {
 		return 0, err
 	}
-	if err := b.batch.commit(ctx, m); err != nil {
+	err = b.batch.commit(ctx, m)
+	if err != nil || m.resp.Succeeded {
+		b.writes.Committed(ctx, t, err)
+	}
+	if err != nil {
 		return 0, err
 	}
 	if m.resp.Succeeded {

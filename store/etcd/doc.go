@@ -139,4 +139,4 @@ package etcd
 //
 // Known limits are etcd's: requests of 1.5 MiB, a database of some GiB, and a space
 // quota that, once exceeded, refuses lease grants too, so that elections stop with
-// the writes until it is compacted, defragmented and disarmed.
+// the writes until it is compacted, defragmented and disarmed. docs/ETCD.md says how to set and mend that.

@@ -25,9 +25,10 @@ type health struct {
 	ill map[*hub]*store.UnavailableError
 }
 
-// Health implements store.HealthChecker: it goes by the streams that watches use, so
-// it knows nothing while there has been no Watch. After a silence of one and a half
-// times Options.Silence the error says since when, from which endpoints, and why.
+// Health implements store.HealthChecker: it goes by the streams that watches use, and by
+// commits. After a silence of one and a half times Options.Silence the error says since when,
+// from which endpoints, and why. So it does while commits fail, for want of space for
+// example, until one succeeds; while they fail the backend tries one itself every 5 s.
 func (b *Backend) Health() error {
 	h := b.health
 	h.mu.Lock()
@@ -39,7 +40,7 @@ func (b *Backend) Health() error {
 		}
 	}
 	if first == nil {
-		return nil // not a nil *UnavailableError in an interface
+		return b.writes.Health()
 	}
 	return first
 }

@@ -30,6 +30,7 @@ import (
 
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/etcd"
+	"github.com/tendhq/tend/store/storetest"
 )
 
 // own starts a server for one test.
@@ -387,4 +388,25 @@ func (c certs) issue(t *testing.T, name string, ca *x509.Certificate, caKey *ecd
 		t.Fatal(err)
 	}
 	return key, made
+}
+
+// A cluster whose space is used up answers reads and renews leases. Its health shows that it takes no
+// writes, until it does.
+func TestHealthGoesByWrites(t *testing.T) {
+	e := own(t, "http", func(cfg *embed.Config) { cfg.QuotaBackendBytes = 8 << 20 })
+	b := openAt(t, endpoint(e), etcd.Options{Prefix: "/tend"})
+	other := openAt(t, endpoint(e), etcd.Options{Prefix: "/tend"})
+	var kept []string
+	storetest.Health(t, b, func(full bool) {
+		if full {
+			kept, _ = fillUp(t, e, bytes.Repeat([]byte("x"), 64<<10))
+			return
+		}
+		for _, name := range kept {
+			if _, err := other.Commit(t.Context(), store.Txn{Ops: []store.Op{{Kind: "thing", Key: store.Key{Name: name}}}}); err != nil {
+				t.Fatalf("deleting %s: %v", name, err)
+			}
+		}
+		freeSpace(t, e)
+	})
 }

@@ -235,7 +235,6 @@ func (b *Backend) writeGroup(members []*pending) error {
 		return nil
 	}
 	if err := g.write(); err != nil {
-		b.noteRefusal(err)
 		return fmt.Errorf("file: %w", err)
 	}
 	if g.state != nil {
@@ -247,11 +246,7 @@ func (b *Backend) writeGroup(members []*pending) error {
 	if err := tx.Commit(); err != nil {
 		err = b.commitFailed(id, err)
 		b.inDoubt = false
-		b.noteRefusal(err)
 		return err
-	}
-	if b.refused.err != nil {
-		b.noteRefusal(nil)
 	}
 	b.txid.Store(int64(id))
 	if b.opts.beforePublish != nil {

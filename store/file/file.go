@@ -32,6 +32,7 @@ type Backend struct {
 	identity os.FileInfo // of the file that db has open
 	reader   *os.File    // of the file, for inPlace
 	pageSize int64
+	writes   *store.WriteHealth
 	txid     atomic.Int64 // the last transaction; the committer sets it
 
 	queueMu    sync.Mutex // guards the three below
@@ -55,7 +56,6 @@ type Backend struct {
 	changed     chan struct{}
 	broken      error // set once: by a disk that failed in the middle of a commit, or a file that was replaced
 	brokenSince time.Time
-	refused     refusal
 	inDoubt     bool        // what is being committed may be on disk and is not published; the committer's own
 	looking     *time.Timer // calls look
 	closed      bool
@@ -111,6 +111,7 @@ func Open(path string, o *Options) (*Backend, error) {
 		return nil, wrap(err)
 	}
 	b := &Backend{path: path, changed: make(chan struct{})}
+	b.writes = store.NewWriteHealth(b, path, nil)
 	if o != nil {
 		b.opts = *o
 	}
@@ -271,6 +272,7 @@ func (b *Backend) Close() error {
 	if closing {
 		return nil
 	}
+	b.writes.Close()
 	b.working.Wait()
 	b.mu.Lock()
 	b.closed = true

@@ -75,42 +75,14 @@ func (b *Backend) look() {
 	}
 }
 
-// refusal is that the disk took none of the last commits.
-type refusal struct {
-	err         error // why it did not take the last one; nil: it did
-	since, last time.Time
-}
-
-// refusalCounts is how long a refusal is news when nothing was written since. What could not
-// be written is mostly tried again within 5 minutes, the longest backoff by default.
-const refusalCounts = 10 * time.Minute
-
-// noteRefusal notes whether the disk took a commit.
-func (b *Backend) noteRefusal(err error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	now := time.Now()
-	switch {
-	case err == nil:
-		b.refused = refusal{}
-		return
-	case b.refused.err == nil:
-		b.refused.since = now
-	}
-	b.refused.err, b.refused.last = err, now
-}
-
 // Health implements store.HealthChecker: it returns a *store.UnavailableError once the
 // file was replaced or the disk has failed in the middle of a commit, and while commits fail,
-// on a full disk for example, until one succeeds or none has been tried for 10 minutes.
+// on a full disk for example, until one succeeds. While they fail it tries one itself every 5 s.
 func (b *Backend) Health() error {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
-	switch {
-	case b.broken != nil:
+	if b.broken != nil {
 		return &store.UnavailableError{Since: b.brokenSince, Err: b.broken}
-	case b.refused.err != nil && time.Since(b.refused.last) < refusalCounts:
-		return &store.UnavailableError{Since: b.refused.since, Err: b.refused.err}
 	}
-	return nil
+	return b.writes.Health()
 }

@@ -21,7 +21,9 @@ func (b *Backend) Commit(ctx context.Context, t store.Txn) (store.Revision, erro
 	if err != nil {
 		return 0, err
 	}
-	return b.submit(ctx, &pending{work: func(g *group) (store.Revision, error) { return g.commit(t, data) }})
+	rev, err := b.submit(ctx, &pending{work: func(g *group) (store.Revision, error) { return g.commit(t, data) }})
+	b.writes.Committed(ctx, t, err)
+	return rev, err
 }
 
 // commit decides one transaction.

@@ -19,16 +19,19 @@ import (
 // Backend keeps the state of several servers in a PostgreSQL database. It is safe for
 // concurrent use.
 type Backend struct {
-	pool    *pgxpool.Pool
-	ownPool bool
+	readers sessions
+	writers sessions
 	opts    Options
 	batch   *batcher
 	tail    *tail
 	leases  *observer
-	trims   trimLimits
-	gather  time.Duration // see gathering
-	quiet   time.Duration // see quiet
-	inbox   chan struct{} // has one element while there may be declarations
+
+	writeHealth *store.WriteHealth
+
+	trims  trimLimits
+	gather time.Duration // see gathering
+	quiet  time.Duration // see quiet
+	inbox  chan struct{} // has one element while there may be declarations
 
 	// ctx ends when the backend is closed, and with it every watch.
 	ctx  context.Context
@@ -57,7 +60,8 @@ var (
 // Open connects to the database that a connection string names, in either form that pgx
 // understands, creates or upgrades the schema, and starts the backend. Among several
 // hosts it uses the primary. Unless the string says otherwise (pool_max_conns) it uses at
-// most 8 connections, and one more for notifications once a kind is watched.
+// most 8 connections for what reads, at most 4 for what writes, and one for notifications once a
+// kind is watched.
 //
 // Open fails if no primary answers within Options.Timeout. No error contains the
 // connection string.
@@ -78,13 +82,11 @@ func Open(ctx context.Context, dsn string, o *Options) (*Backend, error) {
 	if err != nil {
 		return nil, fmt.Errorf("postgres: %w", err)
 	}
-	b, err := OpenPool(ctx, pool, o)
+	b, err := open(ctx, sessions{pool, true}, o)
 	if err != nil {
 		pool.Close()
-		return nil, err
 	}
-	b.ownPool = true
-	return b, nil
+	return b, err
 }
 
 // primary refuses a connection to a standby, so that the next host is tried.
@@ -97,21 +99,33 @@ func primary(ctx context.Context, c *pgconn.PgConn) error {
 	return err
 }
 
-// OpenPool is [Open] on a pool of the caller's, which Close leaves open. The backend
-// keeps at most five of its connections busy besides those that wait for calls of Get and
-// List (a commit, a look for changes, the leases, declarations, and a trim), and opens one more, for notifications, outside of the pool.
+// OpenPool is [Open] on a pool of the caller's, which Close leaves open. Of its connections the
+// backend uses one for each call of Get and List under way, and two more: to read changes, and to
+// trim the log. Such calls, and watches, wait while others use up the pool; leases and commits
+// do not, because the backend opens up to four connections for them, and one for notifications,
+// outside of the pool, as the pool's configuration says.
 func OpenPool(ctx context.Context, pool *pgxpool.Pool, o *Options) (*Backend, error) {
+	return open(ctx, sessions{pool, false}, o)
+}
+
+func open(ctx context.Context, readers sessions, o *Options) (*Backend, error) {
 	opts, err := o.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	b := &Backend{pool: pool, opts: opts, trims: newTrimLimits(opts.Timeout), gather: gather, quiet: quiet, inbox: make(chan struct{}, 1)}
+	writers, err := writers(ctx, readers.Pool)
+	if err != nil {
+		return nil, fmt.Errorf("postgres: %w", err)
+	}
+	b := &Backend{readers: readers, writers: writers, opts: opts, trims: newTrimLimits(opts.Timeout), gather: gather, quiet: quiet, inbox: make(chan struct{}, 1)}
 	b.ctx, b.stop = context.WithCancelCause(context.Background())
 	b.batch = newBatcher(b)
 	b.tail = newTail(b)
 	b.leases = newObserver(b)
+	b.writeHealth = store.NewWriteHealth(b, b.place(), opts.Logger)
 	if err := b.begin(ctx); err != nil {
 		b.stop(store.ErrClosed)
+		b.writers.Close()
 		return nil, err
 	}
 	// All end with b.ctx; Close waits for them.
@@ -137,8 +151,8 @@ func (b *Backend) begin(ctx context.Context) error {
 		}()
 		var encoding, nulls string
 		var recovering bool
-		err = b.pool.QueryRow(first, "SELECT current_setting('server_encoding'), current_setting('array_nulls'), pg_is_in_recovery()").
-			Scan(&encoding, &nulls, &recovering)
+		err = b.readers.row(first, []any{&encoding, &nulls, &recovering},
+			"SELECT current_setting('server_encoding'), current_setting('array_nulls'), pg_is_in_recovery()")
 		switch {
 		case err != nil:
 			return err
@@ -158,7 +172,7 @@ func (b *Backend) begin(ctx context.Context) error {
 	ctx, cancel = b.trims.bound(ctx)
 	defer cancel()
 	if err = b.migrate(ctx); err == nil {
-		_, err = b.look(ctx)
+		_, err = b.look(ctx, b.writers)
 	}
 	if err != nil && !errors.Is(err, errSchema) {
 		return b.gave(ctx, "open", err)
@@ -206,10 +220,12 @@ func (b *Backend) Close() error {
 		return nil
 	}
 	b.stop(store.ErrClosed)
+	b.writeHealth.Close()
 	b.batch.close()
 	b.live.Wait()
-	if b.ownPool {
-		b.pool.Close()
+	b.writers.Close()
+	if b.readers.own {
+		b.readers.Close()
 	}
 	return nil
 }
@@ -228,16 +244,20 @@ func (b *Backend) Get(ctx context.Context, kind string, key store.Key) (store.Re
 	var created, revision *int64
 	rec := store.Record{Kind: kind, Key: key}
 	err = b.retry(ctx, func() error {
-		return b.pool.QueryRow(ctx, b.sql(`
-			SELECT pg_is_in_recovery(), r.created, r.revision, r.value FROM (SELECT) AS one
-			LEFT JOIN {schema}.records r ON r.kind = $1 AND r.namespace = $2 AND r.name = $3`),
-			kind, key.Namespace, key.Name).Scan(&recovering, &created, &revision, &rec.Bytes)
+		return b.readers.use(ctx, func(c *pgx.Conn) error {
+			err := c.QueryRow(ctx, b.sql(`
+				SELECT pg_is_in_recovery(), r.created, r.revision, r.value FROM (SELECT) AS one
+				LEFT JOIN {schema}.records r ON r.kind = $1 AND r.namespace = $2 AND r.name = $3`),
+				kind, key.Namespace, key.Name).Scan(&recovering, &created, &revision, &rec.Bytes)
+			if err == nil && recovering {
+				err = final{errStandby}
+			}
+			return err
+		})
 	})
 	switch {
 	case err != nil:
 		return store.Record{}, b.gave(ctx, "get", err)
-	case recovering:
-		return store.Record{}, fmt.Errorf("postgres: get: %w", errStandby)
 	case created == nil:
 		return store.Record{}, fmt.Errorf("postgres: %w: %s %s", store.ErrNotFound, kind, key)
 	}
@@ -261,35 +281,29 @@ func (h *head) fields() []any {
 }
 
 // look reads the head. If the store is another one than before, it begins a new era.
-func (b *Backend) look(ctx context.Context) (head, error) {
-	for {
-		var h head
-		err := b.retry(ctx, func() error {
-			return b.pool.QueryRow(ctx, b.sql(`SELECT `+columnsOfHead+` FROM {schema}.head h`)).Scan(h.fields()...)
-		})
-		if err != nil {
-			return h, err
+func (b *Backend) look(ctx context.Context, by sessions) (h head, err error) {
+	err = b.retry(ctx, func() error {
+		for {
+			seen := b.seen.Load()
+			if err := by.row(ctx, h.fields(), b.sql(`SELECT `+columnsOfHead+` FROM {schema}.head h`)); err != nil || b.accept(h, seen) {
+				return err
+			}
+			if err := b.newEra(ctx); err != nil {
+				return err
+			}
 		}
-		if b.accept(h) {
-			return h, nil
-		}
-		if err := b.newEra(ctx); err != nil {
-			return h, err
-		}
-	}
+	})
+	return h, err
 }
 
-// accept says whether a head continues what was seen.
-func (b *Backend) accept(h head) bool {
-	for {
-		seen := b.seen.Load()
-		if !h.same || h.revision < seen {
-			return false
-		}
-		if b.seen.CompareAndSwap(seen, h.revision) {
-			return true
-		}
+// accept says whether a head continues what had been seen before it was read. What was seen since
+// may be newer than the head.
+func (b *Backend) accept(h head, seen int64) bool {
+	if !h.same || h.revision < seen {
+		return false
 	}
+	b.saw(h.revision)
+	return true
 }
 
 // saw remembers a revision that the store has reached.
@@ -310,7 +324,7 @@ const jump = 1 << 40
 // what watchers saw, its revisions must not be those of lost commits, and leases may be
 // missing from it. One of the servers does it; the others find it done.
 func (b *Backend) newEra(ctx context.Context) error {
-	tag, err := b.pool.Exec(ctx, b.sql(`
+	tag, err := b.writers.exec(ctx, b.sql(`
 		UPDATE {schema}.head SET origin = {schema}.origin(), era = era + 1,
 			revision = greatest(revision, $1) + $2, compacted = greatest(revision, $1) + $2
 		WHERE origin <> {schema}.origin() OR revision < $1`), b.seen.Load(), int64(jump))
@@ -325,19 +339,25 @@ func (b *Backend) newEra(ctx context.Context) error {
 }
 
 // Health implements store.HealthChecker: it fails while the server does not answer the
-// look that the backend takes at least once a second.
+// look that the backend takes at least once a second, and while commits fail, in a database that is
+// read-only for example, until one succeeds. While they fail it tries one itself every 5 s.
 func (b *Backend) Health() error {
 	if e := b.unavailable.Load(); e != nil {
 		return e
 	}
-	return nil
+	return b.writeHealth.Health()
+}
+
+// place names the server and the database.
+func (b *Backend) place() string {
+	cfg := b.readers.Config().ConnConfig
+	return fmt.Sprintf("postgres: %s:%d, database %s", cfg.Host, cfg.Port, cfg.Database)
 }
 
 func (b *Backend) serves() { b.unavailable.Store(nil) }
 
 func (b *Backend) fails(err error) {
-	cfg := b.pool.Config().ConnConfig
-	b.unavailable.CompareAndSwap(nil, &store.UnavailableError{
-		Since: time.Now(), Err: fmt.Errorf("postgres: %s:%d, database %s: %w", cfg.Host, cfg.Port, cfg.Database, err),
-	})
+	if b.unavailable.Load() == nil {
+		b.unavailable.Store(&store.UnavailableError{Since: time.Now(), Err: fmt.Errorf("%s: %w", b.place(), err)})
+	}
 }

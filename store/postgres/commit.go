@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -34,6 +36,7 @@ func (b *Backend) Commit(ctx context.Context, t store.Txn) (store.Revision, erro
 		return 0, err
 	}
 	revision, err := b.batch.commit(ctx, m)
+	b.writeHealth.Committed(ctx, t, err)
 	var conflict *store.ConflictError
 	if errors.As(err, &conflict) && conflict.Current.Revision != 0 && conflict.Current.Bytes == nil {
 		conflict.Current.Bytes = b.valueAt(ctx, conflict.Current)
@@ -186,64 +189,56 @@ func reason(ctx context.Context, err error) error {
 // errFaster: another server has applied some of the declarations.
 var errFaster = errors.New("postgres: another server was faster")
 
-// errNotSent is the error of a request for which no connection was found.
-var errNotSent = errors.New("no connection")
-
 // sendOnce makes the transaction once. executed says that its results had arrived when
 // err was met. Without an error, the members are answered.
 func (b *Backend) sendOnce(ctx context.Context, batch []*member) (executed bool, err error) {
 	return b.call(ctx, batch, nil)
 }
 
+// bounded is how the functions that change the store are called: a call waits for locks no longer
+// than its first argument says, also when its client has gone. A server whose table is locked would
+// otherwise collect the calls of all clients that gave up, and make them when it is not.
 const (
-	parameters = `$1::bigint, $2::text, $3::integer,
-	$4::integer[], $5::integer[], $6::text[], $7::text[], $8::text[], $9::bigint[], $10::bigint[],
-	$11::integer[], $12::text[], $13::text[], $14::text[], $15::smallint[], $16::bytea[], $17::bigint[],
-	$18::integer[], $19::bigint[], $20::bigint[]`
-	commitSQL    = `SELECT * FROM {schema}.commit(` + parameters + `)`
-	drainSQL     = `SELECT * FROM {schema}.drain($21::bigint[], ` + parameters + `)`
-	commitOneSQL = `SELECT * FROM {schema}.commit_one($1::bigint, $2::text, $3::text[], $4::text[], $5::text[], $6::bigint[], $7::bigint[],
-		$8::text, $9::text, $10::text, $11::smallint, $12::bytea, $13::integer, $14::bigint, $15::bigint)`
+	bounded    = `SELECT f.* FROM set_config('lock_timeout', $1::text, true) AS w(bound) CROSS JOIN LATERAL {schema}.`
+	seen       = `CASE WHEN w.bound <> '' THEN $2::bigint END` // so that the bound is set first
+	parameters = seen + `, $3::text, $4::integer,
+	$5::integer[], $6::integer[], $7::text[], $8::text[], $9::text[], $10::bigint[], $11::bigint[],
+	$12::integer[], $13::text[], $14::text[], $15::text[], $16::smallint[], $17::bytea[], $18::bigint[],
+	$19::integer[], $20::bigint[], $21::bigint[]`
+	commitSQL    = bounded + `commit(` + parameters + `) AS f`
+	drainSQL     = bounded + `drain($22::bigint[], ` + parameters + `) AS f`
+	commitOneSQL = bounded + `commit_one(` + seen + `, $3::text, $4::text[], $5::text[], $6::text[], $7::bigint[], $8::bigint[],
+		$9::text, $10::text, $11::text, $12::smallint, $13::bytea, $14::integer, $15::bigint, $16::bigint) AS f`
 )
+
+// lockBound is how long a request may wait for a lock: nearly until its context ends, so that the
+// answer comes in time that nothing was done.
+func lockBound(ctx context.Context) string {
+	end, _ := ctx.Deadline() // every request has one
+	return strconv.FormatInt(min(max(1, time.Until(end).Milliseconds()*9/10), math.MaxInt32), 10)
+}
 
 // call calls the function commit or, for a lone member, commit_one, or for declarations,
 // of which it is given the ids, drain.
 func (b *Backend) call(ctx context.Context, batch []*member, declarations []int64) (executed bool, err error) {
-	conn, err := b.pool.Acquire(ctx)
-	if err != nil {
-		return false, fmt.Errorf("%w: %w", errNotSent, err)
-	}
-	defer conn.Release()
-	a := together(batch)
-	lone := declarations == nil && a.lone(batch)
-	var rows pgx.Rows
-	if lone {
-		rows, err = conn.Query(ctx, b.sql(commitOneSQL),
-			b.seen.Load(), b.channel(), a.ckind, a.cspace, a.cname, a.ccreated, a.crevision,
-			a.okind[0], a.ospace[0], a.oname[0], a.oslot[0], a.ovalue[0], a.onumber[0], a.ocreated[0], a.orevision[0])
-	} else {
-		sql, args := commitSQL, []any{
-			b.seen.Load(), b.channel(), int32(len(batch)),
-			a.cm, a.cnumber, a.ckind, a.cspace, a.cname, a.ccreated, a.crevision,
-			a.om, a.okind, a.ospace, a.oname, a.oslot, a.ovalue, a.olease, a.onumber, a.ocreated, a.orevision,
-		}
-		if declarations != nil {
-			sql, args = drainSQL, append(args, declarations)
-		}
-		rows, err = conn.Query(ctx, b.sql(sql), args...)
-	}
-	if err != nil {
-		return false, err
-	}
 	answers := make([]answer, 0, len(batch)+1)
-	var x answer
-	_, err = pgx.ForEachRow(rows, []any{&x.member, &x.at, &x.failed, &x.made, &x.found, &x.content}, func() error {
-		answers = append(answers, x)
-		x.content = nil
-		return nil
+	err = b.writers.use(ctx, func(c *pgx.Conn) error {
+		sql, args := b.statement(ctx, batch, declarations)
+		rows, err := c.Query(ctx, sql, args...)
+		if err != nil {
+			return err
+		}
+		var x answer
+		_, err = pgx.ForEachRow(rows, []any{&x.member, &x.at, &x.failed, &x.made, &x.found, &x.content}, func() error {
+			answers = append(answers, x)
+			x.content = nil
+			return nil
+		})
+		executed = err == nil || rows.CommandTag().String() != ""
+		return err
 	})
 	if err != nil {
-		return rows.CommandTag().String() != "", err
+		return executed, err
 	}
 	switch {
 	case len(answers) == 0 && declarations != nil:
@@ -253,6 +248,26 @@ func (b *Backend) call(ctx context.Context, batch []*member, declarations []int6
 	}
 	b.apply(batch, answers)
 	return true, nil
+}
+
+// statement is the call of a function that does it all.
+func (b *Backend) statement(ctx context.Context, batch []*member, declarations []int64) (sql string, args []any) {
+	a := together(batch)
+	if declarations == nil && a.lone(batch) {
+		return b.sql(commitOneSQL), []any{
+			lockBound(ctx), b.seen.Load(), b.channel(), a.ckind, a.cspace, a.cname, a.ccreated, a.crevision,
+			a.okind[0], a.ospace[0], a.oname[0], a.oslot[0], a.ovalue[0], a.onumber[0], a.ocreated[0], a.orevision[0],
+		}
+	}
+	sql, args = b.sql(commitSQL), []any{
+		lockBound(ctx), b.seen.Load(), b.channel(), int32(len(batch)),
+		a.cm, a.cnumber, a.ckind, a.cspace, a.cname, a.ccreated, a.crevision,
+		a.om, a.okind, a.ospace, a.oname, a.oslot, a.ovalue, a.olease, a.onumber, a.ocreated, a.orevision,
+	}
+	if declarations != nil {
+		sql, args = b.sql(drainSQL), append(args, declarations)
+	}
+	return sql, args
 }
 
 // answer is a row that the function commit returns.
@@ -325,13 +340,13 @@ func (b *Backend) valueAt(ctx context.Context, r store.Record) []byte {
 	}
 	defer done()
 	var value []byte
-	_ = b.pool.QueryRow(ctx, b.sql(`
+	_ = b.readers.row(ctx, []any{&value}, b.sql(`
 		SELECT value FROM {schema}.records WHERE kind = $1 AND namespace = $2 AND name = $3 AND revision = $4
 		UNION ALL
 		SELECT value FROM {schema}.changes WHERE revision = $4 AND kind = $1 AND namespace = $2 AND name = $3 AND NOT deleted
 		UNION ALL
 		SELECT CASE WHEN deleted THEN value ELSE before END FROM {schema}.changes
 		WHERE revision > $4 AND prev = $4 AND kind = $1 AND namespace = $2 AND name = $3 AND (deleted OR before IS NOT NULL)
-		LIMIT 1`), r.Kind, r.Key.Namespace, r.Key.Name, int64(r.Revision)).Scan(&value)
+		LIMIT 1`), r.Kind, r.Key.Namespace, r.Key.Name, int64(r.Revision))
 	return value // nil if it is gone by now: the conflict stands without it
 }

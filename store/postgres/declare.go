@@ -117,28 +117,12 @@ func (b *Backend) drainSome(ctx context.Context, after int64) (next int64, more 
 // for the end of a deletion, or was committed since. last is the id of the last row that was
 // looked at; 0 says that there are no more.
 func (b *Backend) declarations(ctx context.Context, after int64) (all []declared, last int64, err error) {
-	rows, err := b.pool.Query(ctx, b.sql(`
-		SELECT i.id, i.kind, i.namespace, i.name, i.value, r.created, r.revision, r.value, EXISTS (
-			SELECT FROM {schema}.inbox e
-			WHERE e.id <= $1 AND e.refused IS NULL AND e.kind = i.kind AND e.namespace = i.namespace AND e.name = i.name
-		) FROM (
-			SELECT * FROM {schema}.inbox WHERE id > $1 AND refused IS NULL ORDER BY id LIMIT 100
-		) AS i
-		LEFT JOIN {schema}.records r ON r.kind = i.kind AND r.namespace = i.namespace AND r.name = i.name
-		ORDER BY i.id`), after)
-	if err != nil {
-		return nil, 0, err
-	}
-	defer rows.Close()
+	var d declared
+	var created, revision *int64
+	var behind bool
 	seen := make(map[address]bool)
 	repeated := int64(0)
-	for rows.Next() {
-		var d declared
-		var created, revision *int64
-		var behind bool
-		if err := rows.Scan(&d.id, &d.Kind, &d.Key.Namespace, &d.Key.Name, &d.Value, &created, &revision, &d.current.Bytes, &behind); err != nil {
-			return nil, 0, err
-		}
+	err = b.readers.rows(ctx, []any{&d.id, &d.Kind, &d.Key.Namespace, &d.Key.Name, &d.Value, &created, &revision, &d.current.Bytes, &behind}, func() error {
 		if revision != nil {
 			d.current.Created, d.current.Revision = store.Revision(*created), store.Revision(*revision)
 		}
@@ -151,11 +135,24 @@ func (b *Backend) declarations(ctx context.Context, after int64) (all []declared
 			seen[a] = true
 			all = append(all, d)
 		}
+		d = declared{}
+		return nil
+	}, b.sql(`
+		SELECT i.id, i.kind, i.namespace, i.name, i.value, r.created, r.revision, r.value, EXISTS (
+			SELECT FROM {schema}.inbox e
+			WHERE e.id <= $1 AND e.refused IS NULL AND e.kind = i.kind AND e.namespace = i.namespace AND e.name = i.name
+		) FROM (
+			SELECT * FROM {schema}.inbox WHERE id > $1 AND refused IS NULL ORDER BY id LIMIT 100
+		) AS i
+		LEFT JOIN {schema}.records r ON r.kind = i.kind AND r.namespace = i.namespace AND r.name = i.name
+		ORDER BY i.id`), after)
+	if err != nil {
+		return nil, 0, err
 	}
 	if repeated != 0 {
 		last = repeated - 1 // look at it, and at what follows, again
 	}
-	return all, last, rows.Err()
+	return all, last, nil
 }
 
 // applyDeclarations applies rows that are about different records. again says that one of
@@ -224,7 +221,7 @@ func (d *declared) next() (store.Txn, error) {
 
 // refuse puts a declaration aside that cannot be applied.
 func (b *Backend) refuse(ctx context.Context, d declared, reason error) error {
-	tag, err := b.pool.Exec(ctx, b.sql(`UPDATE {schema}.inbox SET refused = $2 WHERE id = $1 AND refused IS NULL`), d.id, reason.Error())
+	tag, err := b.writers.exec(ctx, b.sql(`UPDATE {schema}.inbox SET refused = $2 WHERE id = $1 AND refused IS NULL`), d.id, reason.Error())
 	if err == nil && tag.RowsAffected() > 0 {
 		b.opts.Logger.Warn("postgres: a declaration cannot be applied", "schema", b.opts.Schema, "id", d.id,
 			"kind", d.Kind, "namespace", d.Key.Namespace, "name", d.Key.Name, "error", reason)

@@ -82,7 +82,6 @@ func retryable(code string) bool {
 	switch code {
 	case "40001", // serialization_failure
 		"40P01", // deadlock_detected
-		"55P03", // lock_not_available
 		"57P01", // admin_shutdown
 		"57P02", // crash_shutdown
 		"57P03", // cannot_connect_now

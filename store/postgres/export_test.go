@@ -77,7 +77,7 @@ func SchemaOf(version int, name string) string {
 }
 
 // MostConns is how many connections the pool has at most.
-func (b *Backend) MostConns() int32 { return b.pool.Config().MaxConns }
+func (b *Backend) MostConns() int32 { return b.readers.Config().MaxConns }
 
 // ColumnsOfHead are the columns that every look at the head h reads.
 func ColumnsOfHead(schema string) string {
@@ -87,7 +87,7 @@ func ColumnsOfHead(schema string) string {
 // ExplainList is how the server reads the first page of a list of some slots, with counts.
 func (b *Backend) ExplainList(ctx context.Context, kind string, slots store.SlotSet) (plan string, err error) {
 	q := b.sql("EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) " + pageSQL(recordsOf(slots)))
-	rows, err := b.pool.Query(ctx, q, kind, "", "", "", pageRecords, pageBytes, bitmap(slots))
+	rows, err := b.readers.Query(ctx, q, kind, "", "", "", pageRecords, pageBytes, bitmap(slots))
 	if err != nil {
 		return "", err
 	}

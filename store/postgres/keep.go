@@ -120,19 +120,19 @@ func (b *Backend) tell(told *string, err error, fails, works string) {
 
 // read returns the head and all leases, of one instant.
 func (o *observer) read(ctx context.Context) (h head, all []leaseRow, err error) {
-	rows, _ := o.b.pool.Query(ctx, o.b.sql(`SELECT `+columnsOfHead+`, l.id, l.era, l.ttl, l.renewed
-		FROM {schema}.head h LEFT JOIN {schema}.leases l ON true`)) // ForEachRow returns its error
+	seen := o.b.seen.Load()
 	var id, era, ttl, renewed *int64
-	_, err = pgx.ForEachRow(rows, append(h.fields(), &id, &era, &ttl, &renewed), func() error {
+	err = o.b.writers.rows(ctx, append(h.fields(), &id, &era, &ttl, &renewed), func() error {
 		if id != nil {
 			all = append(all, leaseRow{*id, *era, *ttl, *renewed})
 		}
 		return nil
-	})
+	}, o.b.sql(`SELECT `+columnsOfHead+`, l.id, l.era, l.ttl, l.renewed
+		FROM {schema}.head h LEFT JOIN {schema}.leases l ON true`))
 	if err != nil {
 		return h, nil, err
 	}
-	if !o.b.accept(h) {
+	if !o.b.accept(h, seen) {
 		return h, nil, errEra
 	}
 	return h, all, nil
@@ -245,12 +245,12 @@ func (o *observer) excess(h head, now time.Time) (upTo int64, measure bool) {
 func (b *Backend) beyond(ctx context.Context, bytes int64) (revision int64, err error) {
 	ctx, cancel := b.trims.bound(ctx)
 	defer cancel()
-	err = b.pool.QueryRow(ctx, b.sql(`
+	err = b.readers.row(ctx, []any{&revision}, b.sql(`
 		SELECT revision FROM (
 			SELECT revision, sum(octet_length(value) + coalesce(octet_length(before), 0) + 200)
 				OVER (ORDER BY revision DESC, ordinal DESC) AS bytes
 			FROM {schema}.changes
-		) AS newest WHERE bytes > $1 ORDER BY revision DESC LIMIT 1`), bytes).Scan(&revision)
+		) AS newest WHERE bytes > $1 ORDER BY revision DESC LIMIT 1`), bytes)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return 0, nil
 	}
@@ -265,12 +265,12 @@ func (b *Backend) compact(ctx context.Context, upTo int64, again bool) error {
 	// a commit that replaces what is to be dropped puts it beside its own change.
 	moving, cancel := b.trims.bound(ctx)
 	defer cancel()
-	tag, err := b.pool.Exec(moving, b.sql(`UPDATE {schema}.head SET compacted = $1 WHERE compacted < $1 AND revision >= $1`), upTo)
+	tag, err := b.readers.exec(moving, b.sql(`UPDATE {schema}.head SET compacted = $1 WHERE compacted < $1 AND revision >= $1`), upTo)
 	switch {
 	case err != nil || tag.RowsAffected() == 0 && !again:
 		return err
 	case tag.RowsAffected() == 0:
-		if err := b.pool.QueryRow(moving, b.sql(`SELECT compacted FROM {schema}.head`)).Scan(&upTo); err != nil {
+		if err := b.readers.row(moving, []any{&upTo}, b.sql(`SELECT compacted FROM {schema}.head`)); err != nil {
 			return err
 		}
 	}
@@ -285,15 +285,15 @@ func (b *Backend) compact(ctx context.Context, upTo int64, again bool) error {
 func (b *Backend) drop(ctx context.Context, from, upTo int64) (to int64, err error) {
 	ctx, cancel := b.trims.bound(ctx)
 	defer cancel()
-	err = b.pool.QueryRow(ctx, b.sql(`
+	err = b.readers.row(ctx, []any{&to}, b.sql(`
 		SELECT CASE WHEN count(*) < $3 THEN $2::bigint ELSE max(revision) END FROM (
 			SELECT revision FROM {schema}.changes WHERE revision > $1 AND revision <= $2 ORDER BY revision LIMIT $3::integer
-		) AS part`), from, upTo, b.trims.rows).Scan(&to)
+		) AS part`), from, upTo, b.trims.rows)
 	if err != nil {
 		return from, reason(ctx, err)
 	}
 	// Trims of several servers lock changes in the same order, or they could deadlock.
-	_, err = b.pool.Exec(ctx, b.sql(`
+	_, err = b.readers.exec(ctx, b.sql(`
 		DELETE FROM {schema}.changes WHERE ctid = ANY (ARRAY(
 			SELECT c.ctid FROM {schema}.changes c WHERE c.revision > $1 AND c.revision <= $2 AND NOT EXISTS (
 				SELECT FROM {schema}.changes n

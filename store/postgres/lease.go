@@ -31,11 +31,13 @@ func (b *Backend) Grant(ctx context.Context, ttl time.Duration) (store.LeaseID, 
 	err := b.write(ctx, "grant", func(ctx context.Context) error {
 		for {
 			// With synchronous_commit off, an acknowledged write may be lost.
-			tag, err := b.pool.Exec(ctx, b.sql(`
+			// The lock makes a grant wait for one that waits for its standby: there is one of these at a time,
+			// however often servers ask.
+			tag, err := b.writers.exec(ctx, b.sql(`
 				INSERT INTO {schema}.leases (id, era, ttl)
-				SELECT $1, h.era, $2 FROM {schema}.head h, {schema}.durable()
+				SELECT $1, h.era, $2 FROM {schema}.head h, {schema}.durable(), set_config('lock_timeout', $4::text, true)
 				WHERE h.opened = h.era AND h.longest >= $2 AND h.revision >= $3 AND h.origin = {schema}.origin()
-				ON CONFLICT (id) DO NOTHING`), id, ms, b.seen.Load())
+				FOR UPDATE OF h ON CONFLICT (id) DO NOTHING`), id, ms, b.seen.Load(), lockBound(ctx))
 			if err != nil || tag.RowsAffected() == 1 {
 				return err
 			}
@@ -57,7 +59,7 @@ func (b *Backend) Grant(ctx context.Context, ttl time.Duration) (store.LeaseID, 
 
 // prepareGrant finds out why a lease was not granted, and says whether to ask again.
 func (b *Backend) prepareGrant(ctx context.Context, id, ttl int64) (again bool, err error) {
-	h, err := b.look(ctx)
+	h, err := b.look(ctx, b.writers)
 	switch {
 	case err != nil:
 		return false, err
@@ -65,26 +67,28 @@ func (b *Backend) prepareGrant(ctx context.Context, id, ttl int64) (again bool, 
 		return false, final{errNotOpen}
 	case h.longest < ttl:
 		// It is written before the first such lease, so that the next era knows of it.
-		_, err := b.pool.Exec(ctx, b.sql(`UPDATE {schema}.head SET longest = greatest(longest, $1) FROM {schema}.durable()`), ttl)
+		_, err := b.writers.exec(ctx, b.sql(`UPDATE {schema}.head SET longest = greatest(longest, $1)
+			FROM {schema}.durable(), set_config('lock_timeout', $2::text, true)`), ttl, lockBound(ctx))
 		return err == nil, err
 	}
 	// The grant before, of which the answer was lost, was made after all.
 	var there bool
-	err = b.pool.QueryRow(ctx, b.sql(`SELECT EXISTS (SELECT FROM {schema}.leases WHERE id = $1)`), id).Scan(&there)
+	err = b.writers.row(ctx, []any{&there}, b.sql(`SELECT EXISTS (SELECT FROM {schema}.leases WHERE id = $1)`), id)
 	return !there, err
 }
 
 // Renew implements store.Leaser. A lease of before a failover is gone.
 func (b *Backend) Renew(ctx context.Context, id store.LeaseID) error {
 	return b.write(ctx, "renew", func(ctx context.Context) error {
-		tag, err := b.pool.Exec(ctx, b.sql(`
-			UPDATE {schema}.leases l SET renewed = renewed + 1 FROM {schema}.head h, {schema}.durable()
+		tag, err := b.writers.exec(ctx, b.sql(`
+			UPDATE {schema}.leases l SET renewed = renewed + 1
+			FROM {schema}.head h, {schema}.durable(), set_config('lock_timeout', $3::text, true)
 			WHERE l.id = $1 AND l.era = h.era AND h.revision >= $2 AND h.origin = {schema}.origin()`),
-			int64(id), b.seen.Load())
+			int64(id), b.seen.Load(), lockBound(ctx))
 		if err != nil || tag.RowsAffected() == 1 {
 			return err
 		}
-		if _, err := b.look(ctx); err != nil { // begins a new era if there is one
+		if _, err := b.look(ctx, b.writers); err != nil { // begins a new era if there is one
 			return err
 		}
 		return final{store.ErrLeaseGone}
@@ -123,8 +127,8 @@ func (b *Backend) endLeases(ctx context.Context, ids, counts []int64, open int64
 	for {
 		var at int64
 		var other bool
-		err := b.pool.QueryRow(ctx, b.sql(`SELECT * FROM {schema}.end_leases($1::bigint, $2::text, $3::bigint[], $4::bigint[], $5::bigint)`),
-			b.seen.Load(), b.channel(), ids, counts, open).Scan(&at, &other)
+		err := b.writers.row(ctx, []any{&at, &other}, b.sql(bounded+`end_leases(`+seen+`, $3::text, $4::bigint[], $5::bigint[], $6::bigint) AS f`),
+			lockBound(ctx), b.seen.Load(), b.channel(), ids, counts, open)
 		if err != nil {
 			return err
 		}

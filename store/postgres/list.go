@@ -54,13 +54,15 @@ func (b *Backend) ListSlots(ctx context.Context, kind string, slots store.SlotSe
 		return store.Page{}, err
 	}
 	defer done()
-	if _, err := b.look(ctx); err != nil { // a restored store must not be listed as if nothing had happened
+	if _, err := b.look(ctx, b.readers); err != nil { // a restored store must not be listed as if nothing had happened
 		return store.Page{}, b.gave(ctx, "list", err)
 	}
 	var page store.Page
-	err = b.retry(ctx, func() (err error) {
-		page, err = b.page(ctx, q)
-		return err
+	err = b.retry(ctx, func() error {
+		return b.readers.use(ctx, func(c *pgx.Conn) (err error) {
+			page, err = b.page(ctx, c, q)
+			return err
+		})
 	})
 	if err != nil {
 		return store.Page{}, b.gave(ctx, "list", err)
@@ -79,7 +81,7 @@ type query struct {
 	pinned          bool // at comes from a cursor
 }
 
-func (b *Backend) page(ctx context.Context, q query) (store.Page, error) {
+func (b *Backend) page(ctx context.Context, c *pgx.Conn, q query) (store.Page, error) {
 	// One snapshot for all statements, in one round trip.
 	batch := &pgx.Batch{}
 	batch.Queue("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
@@ -87,7 +89,7 @@ func (b *Backend) page(ctx context.Context, q query) (store.Page, error) {
 	batch.Queue(b.sql(pageSQL(q.records)), q.kind, q.namespace, q.last.Namespace, q.last.Name, q.limit, pageBytes, q.slots)
 	batch.Queue(b.sql(restoreSQL(q.records)), q.kind, q.namespace, q.last.Namespace, q.last.Name, q.limit, pageBytes, q.slots, q.at)
 	batch.Queue("COMMIT")
-	res := b.pool.SendBatch(ctx, batch)
+	res := c.SendBatch(ctx, batch)
 	defer res.Close()
 	if _, err := res.Exec(); err != nil {
 		return store.Page{}, err

@@ -92,7 +92,11 @@ func (b *Backend) migrate(ctx context.Context) error {
 }
 
 func (b *Backend) migrateOnce(ctx context.Context) error {
-	version, done, err := b.version(ctx, b.pool)
+	var version, done int
+	err := b.readers.use(ctx, func(c *pgx.Conn) (err error) {
+		version, done, err = b.version(ctx, c)
+		return err
+	})
 	switch {
 	case err != nil:
 		return err
@@ -101,38 +105,43 @@ func (b *Backend) migrateOnce(ctx context.Context) error {
 	case done >= len(steps):
 		return nil
 	}
-	return pgx.BeginTxFunc(ctx, b.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, "SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended($1, 0::bigint))", "tend schema "+b.opts.Schema); err != nil {
-			return err
-		}
-		_, done, err := b.version(ctx, tx) // again, now that it is our turn; on the same connection: the pool may have no other
-		if err != nil || done >= len(steps) {
-			return err
-		}
-		if done == 0 {
-			var there bool
-			if err := tx.QueryRow(ctx, "SELECT to_regnamespace($1) IS NOT NULL", b.opts.Schema).Scan(&there); err != nil {
-				return err
-			}
-			if !there {
-				if _, err := tx.Exec(ctx, "CREATE SCHEMA "+b.opts.Schema); err != nil {
-					return err
-				}
-			}
-		}
-		if _, err := tx.Exec(ctx, script(b.opts.Schema, done), pgx.QueryExecModeSimpleProtocol); err != nil {
-			return err
-		}
-		end := upgraded(b.opts.Schema)
-		if done == 0 {
-			end = first(b.opts.Schema)
-		}
-		_, err = tx.Exec(ctx, end)
-		return err
+	return b.readers.use(ctx, func(c *pgx.Conn) error {
+		return pgx.BeginTxFunc(ctx, c, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error { return b.upgrade(ctx, tx) })
 	})
 }
 
-// querier is a pool or a transaction.
+// upgrade makes the steps that are missing.
+func (b *Backend) upgrade(ctx context.Context, tx pgx.Tx) error {
+	if _, err := tx.Exec(ctx, "SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended($1, 0::bigint))", "tend schema "+b.opts.Schema); err != nil {
+		return err
+	}
+	_, done, err := b.version(ctx, tx) // again, now that it is our turn; on the same connection: the pool may have no other
+	if err != nil || done >= len(steps) {
+		return err
+	}
+	if done == 0 {
+		var there bool
+		if err := tx.QueryRow(ctx, "SELECT to_regnamespace($1) IS NOT NULL", b.opts.Schema).Scan(&there); err != nil {
+			return err
+		}
+		if !there {
+			if _, err := tx.Exec(ctx, "CREATE SCHEMA "+b.opts.Schema); err != nil {
+				return err
+			}
+		}
+	}
+	if _, err := tx.Exec(ctx, script(b.opts.Schema, done), pgx.QueryExecModeSimpleProtocol); err != nil {
+		return err
+	}
+	end := upgraded(b.opts.Schema)
+	if done == 0 {
+		end = first(b.opts.Schema)
+	}
+	_, err = tx.Exec(ctx, end)
+	return err
+}
+
+// querier is a connection or a transaction.
 type querier interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }

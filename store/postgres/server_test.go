@@ -13,6 +13,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -366,3 +367,6 @@ func waitFor(t testing.TB, ok func() bool) {
 		}
 	}
 }
+
+// inSchema puts the name of a schema into a statement.
+func inSchema(sql, schema string) string { return strings.ReplaceAll(sql, "{schema}", schema) }

@@ -191,7 +191,7 @@ func (t *tail) read(ctx context.Context, quiet bool) (more bool, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, t.b.opts.Timeout, errTimeout)
 	defer cancel()
 	if fresh { // nothing was read so far: begin at the head
-		h, err := t.b.look(ctx)
+		h, err := t.b.look(ctx, t.b.readers)
 		if err != nil {
 			return false, err
 		}
@@ -313,14 +313,16 @@ func (b *Backend) changes(ctx context.Context, of wanted, after int64) (excerpt,
 	for limit := excerptRows; ; limit *= 4 {
 		var e excerpt
 		var whole bool
+		var seen int64
 		err := b.retry(ctx, func() (err error) {
+			seen = b.seen.Load()
 			e, whole, err = b.changesOnce(ctx, of, after, limit)
 			return err
 		})
 		if err != nil {
 			return e, err
 		}
-		if !b.accept(e.head) {
+		if !b.accept(e.head, seen) {
 			return e, final{errEra}
 		}
 		if whole {
@@ -335,30 +337,25 @@ func (b *Backend) changes(ctx context.Context, of wanted, after int64) (excerpt,
 func (b *Backend) changesOnce(ctx context.Context, of wanted, after int64, limit int) (e excerpt, whole bool, err error) {
 	// One statement is one snapshot: all commits up to head.revision, and no other, are in it.
 	size := int64(excerptBytes) * int64(limit) / excerptRows
-	rows, err := b.pool.Query(ctx, b.sql(`SELECT * FROM {schema}.read_log($1::bigint, $2::text[], $3::bytea[], $4::integer, $5::bigint)`),
-		after, of.kinds, of.slots, limit, size)
-	if err != nil {
-		return e, false, err
-	}
-	defer rows.Close()
 	var all []store.Change
-	for rows.Next() {
-		var revision, created *int64
-		var kind, namespace, name *string
-		var deleted *bool
-		var c store.Change
-		if err := rows.Scan(append(e.head.fields(), &revision, &kind, &namespace, &name, &created, &deleted, &c.Bytes)...); err != nil {
-			return e, false, err
-		}
+	var revision, created *int64
+	var kind, namespace, name *string
+	var deleted *bool
+	var value []byte
+	into := append(e.head.fields(), &revision, &kind, &namespace, &name, &created, &deleted, &value)
+	err = b.readers.rows(ctx, into, func() error {
 		if revision == nil {
-			continue // the head alone
+			return nil // the head alone
 		}
+		c := store.Change{Record: store.Record{Bytes: value}}
 		c.Kind, c.Key = *kind, store.Key{Namespace: *namespace, Name: *name}
 		c.Revision, c.Created, c.Deleted = store.Revision(*revision), store.Revision(*created), *deleted
 		all = append(all, c)
-		size -= int64(len(c.Bytes))
-	}
-	if err := rows.Err(); err != nil {
+		size -= int64(len(value))
+		return nil
+	}, b.sql(`SELECT * FROM {schema}.read_log($1::bigint, $2::text[], $3::bytea[], $4::integer, $5::bigint)`),
+		after, of.kinds, of.slots, limit, size)
+	if err != nil {
 		return e, false, err
 	}
 	e.upTo = max(e.head.revision, after)
@@ -470,7 +467,7 @@ func (b *Backend) listen() {
 // listenOnce listens on one connection. It calls lasts when that has lasted, and says for how
 // long it lived.
 func (b *Backend) listenOnce(ctx context.Context, lived *time.Duration, lasts func()) error {
-	cfg := b.pool.Config()
+	cfg := b.readers.Config()
 	if cfg.BeforeConnect != nil {
 		if err := cfg.BeforeConnect(ctx, cfg.ConnConfig); err != nil {
 			return err

@@ -31,7 +31,9 @@
 // (edit and delete only what is at it; watch from it on), -debug (the debug page, for why),
 // -timeout (for an answer to begin; a minute, 0: none) and -show-secrets. One that a command does
 // not heed is refused. TEND_TOKEN is sent to the server as a bearer token. A store is file:PATH,
-// etcd:ENDPOINT,…[/PREFIX] or postgres:DSN.
+// etcd:[https://]HOST:PORT,…[/PREFIX] or postgres:DSN. What is secret stays out of the address: etcd's
+// endpoints, CA, certificate, user and password are taken from the variables of etcdctl
+// (ETCDCTL_ENDPOINTS, _CACERT, _CERT, _KEY, _USER, _PASSWORD), and PostgreSQL's from those of libpq (PG*).
 //
 // A file has objects in YAML or JSON, between "---", or a list of them as get prints it.
 // Apply replaces the spec and adds labels and annotations:

@@ -8,10 +8,7 @@ import (
 	"os/exec"
 	"strings"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-
 	"github.com/tendhq/tend/store"
-	"github.com/tendhq/tend/store/etcd"
 	"github.com/tendhq/tend/store/file"
 	"github.com/tendhq/tend/store/postgres"
 )
@@ -33,7 +30,7 @@ func (r *command) open(ctx context.Context) (err error) {
 
 // openStore opens the store at an address. A file that is not there is made if create is set.
 func (r *command) openStore(ctx context.Context, address string, create bool) (b store.Backend, err error) {
-	scheme, rest, _ := strings.Cut(address, ":")
+	scheme, rest, named := strings.Cut(address, ":")
 	switch {
 	case scheme == "file" && rest != "":
 		if !create { // file.Open would
@@ -42,14 +39,9 @@ func (r *command) openStore(ctx context.Context, address string, create bool) (b
 		if err == nil {
 			b, err = opened(file.Open(rest, nil))
 		}
-	case scheme == "etcd" && rest != "":
-		endpoints, prefix, found := strings.Cut(rest, "/")
-		o := &etcd.Options{}
-		if found {
-			o.Prefix = "/" + prefix
-		}
-		b, err = opened(etcd.New(clientv3.Config{Endpoints: strings.Split(endpoints, ",")}, o))
-	case scheme == "postgres" && rest != "":
+	case scheme == "etcd" && named:
+		b, err = r.openEtcd(rest)
+	case scheme == "postgres" && named: // the PG* variables say what the address does not
 		dsn := rest
 		if strings.HasPrefix(rest, "//") {
 			dsn = address
@@ -58,7 +50,7 @@ func (r *command) openStore(ctx context.Context, address string, create bool) (b
 	case r.Open != nil:
 		b, err = r.Open(ctx, address)
 	default:
-		return nil, usage("a store is file:PATH, etcd:ENDPOINT,.../PREFIX or postgres:DSN")
+		return nil, usage("a store is file:PATH, etcd:[https://]HOST:PORT,.../PREFIX or postgres:DSN")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errOpen, err)

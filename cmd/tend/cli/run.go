@@ -304,7 +304,7 @@ func (r *command) help(w io.Writer) {
 	}
 	fmt.Fprintf(w, `
 URL is that of the service's objects, such as http://localhost:8085/objects; ADDRESS is file:PATH,
-etcd:ENDPOINT,.../PREFIX or postgres:DSN. They may stand in TEND_SERVER and TEND_STORE, and a bearer
+etcd:[https://]HOST:PORT,.../PREFIX (ETCDCTL_* as for etcdctl) or postgres:DSN (PG* as for psql). They may stand in TEND_SERVER and TEND_STORE, and a bearer
 token in TEND_TOKEN.
 
 Exit codes: %d done, %d error, %d usage, %d not found, %d conflict, %d not allowed, %d invalid, %d unreachable,

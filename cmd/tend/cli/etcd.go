@@ -1,0 +1,85 @@
+package cli
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/etcd"
+)
+
+// openEtcd opens what follows "etcd:" in an address. What the address does not say is in the
+// variables of etcdctl: ETCDCTL_ENDPOINTS, ETCDCTL_CACERT, ETCDCTL_CERT, ETCDCTL_KEY, ETCDCTL_USER
+// (NAME or NAME:PASSWORD) and ETCDCTL_PASSWORD.
+func (r *command) openEtcd(rest string) (store.Backend, error) {
+	endpoints, prefix, err := etcdPlace(rest, r.Getenv("ETCDCTL_ENDPOINTS"))
+	if err != nil {
+		return nil, err
+	}
+	cfg := clientv3.Config{Endpoints: endpoints}
+	name, password, found := strings.Cut(r.Getenv("ETCDCTL_USER"), ":")
+	if !found {
+		password = r.Getenv("ETCDCTL_PASSWORD")
+	}
+	cfg.Username, cfg.Password = name, password
+	if cfg.TLS, err = r.etcdTLS(endpoints); err != nil {
+		return nil, err
+	}
+	return opened(etcd.New(cfg, &etcd.Options{Prefix: prefix}))
+}
+
+// etcdPlace takes an address apart. The endpoints are those of the environment where it names none.
+func etcdPlace(rest, fromEnv string) (endpoints []string, prefix string, err error) {
+	const hint = "an address is etcd:[https://]HOST:PORT,.../PREFIX; without endpoints they are those of ETCDCTL_ENDPOINTS"
+	rest = strings.TrimPrefix(rest, "//")
+	named := rest
+	if i := strings.Index(strings.ReplaceAll(rest, "://", ":::"), "/"); i >= 0 {
+		named, prefix = rest[:i], strings.TrimRight(rest[i:], "/")
+	}
+	if named == "" {
+		named = fromEnv
+	}
+	if named == "" {
+		return nil, "", usage("there is no endpoint of etcd: %s", hint)
+	}
+	endpoints = strings.Split(named, ",")
+	for _, e := range endpoints {
+		if _, _, err := net.SplitHostPort(strings.TrimPrefix(strings.TrimPrefix(e, "https://"), "http://")); err != nil {
+			return nil, "", usage("%q is no endpoint of etcd: %s", e, hint)
+		}
+	}
+	return endpoints, prefix, nil
+}
+
+// etcdTLS is nil if neither the endpoints nor the environment ask for TLS.
+func (r *command) etcdTLS(endpoints []string) (*tls.Config, error) {
+	ca, cert, key := r.Getenv("ETCDCTL_CACERT"), r.Getenv("ETCDCTL_CERT"), r.Getenv("ETCDCTL_KEY")
+	if ca == "" && cert == "" && !strings.Contains(strings.Join(endpoints, ","), "https://") {
+		return nil, nil
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	if ca != "" {
+		pem, err := os.ReadFile(ca)
+		if err != nil {
+			return nil, fmt.Errorf("ETCDCTL_CACERT: %w", err)
+		}
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("ETCDCTL_CACERT: %s holds no certificate", ca)
+		}
+	}
+	if cert != "" {
+		pair, err := tls.LoadX509KeyPair(cert, key)
+		if err != nil {
+			return nil, fmt.Errorf("ETCDCTL_CERT and ETCDCTL_KEY: %w", err)
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	return c, nil
+}

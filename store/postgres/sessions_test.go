@@ -1,0 +1,253 @@
+//go:build unix
+
+package postgres_test
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/postgres"
+	"github.com/tendhq/tend/store/storetest"
+)
+
+// openPool is open on a pool of the test's, as configure makes it.
+func openPool(t *testing.T, o postgres.Options, configure func(*pgxpool.Config)) (*postgres.Backend, *pgxpool.Pool) {
+	t.Helper()
+	cfg, err := pgxpool.ParseConfig(shared.socket())
+	if err != nil {
+		t.Fatal(err)
+	}
+	configure(cfg)
+	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	o.Schema = newSchema()
+	open(t, postgres.Options{Schema: o.Schema}) // makes the schema, which may take longer than o.Timeout
+	b, err := postgres.OpenPool(t.Context(), pool, &o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = b.Close() })
+	return b, pool
+}
+
+// A provider makes a database read-only when its disk is full, and ends the sessions. Those made
+// meanwhile stay read-only when the database is writable again.
+func TestSessionsThatAreReadOnlyAreNotUsedAgain(t *testing.T) {
+	t.Parallel()
+	schema := newSchema()
+	role := "role_" + schema
+	for _, sql := range []string{
+		"CREATE ROLE " + role + " SUPERUSER LOGIN",
+		"ALTER ROLE " + role + " SET default_transaction_read_only = on",
+	} {
+		if err := shared.exec(sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	open(t, postgres.Options{Schema: schema})
+	b := openAt(t, strings.Replace(shared.socket(), "user=postgres", "user="+role, 1), postgres.Options{Schema: schema})
+	writes := map[string]func() error{
+		"commit": func() error {
+			_, err := b.Commit(t.Context(), store.Txn{Ops: []store.Op{put(key("a"), "v")}})
+			return err
+		},
+		"grant": func() error {
+			_, err := b.Grant(t.Context(), time.Minute)
+			return err
+		},
+	}
+	for range 4 {
+		for name, write := range writes {
+			if err := write(); err == nil || !strings.Contains(err.Error(), "25006") {
+				t.Fatalf("%s while the database is read-only: %v, want SQLSTATE 25006", name, err)
+			}
+		}
+	}
+	if err := shared.exec("ALTER ROLE " + role + " RESET default_transaction_read_only"); err != nil {
+		t.Fatal(err)
+	}
+	for name, write := range writes {
+		err := write()
+		if err != nil { // by a session of before: the others went with it
+			err = write()
+		}
+		if err != nil {
+			t.Errorf("%s when the database is writable again: %v", name, err)
+		}
+	}
+}
+
+// The service's own queries use up the pool that it shares with the backend: leases and commits go
+// on, the server is not blamed, and calls that do wait say for what.
+func TestLeasesAndCommitsDoNotWaitForTheSharedPool(t *testing.T) {
+	t.Parallel()
+	b, pool := openPool(t, postgres.Options{Timeout: 2 * time.Second}, func(c *pgxpool.Config) { c.MaxConns = 2 })
+	for range 2 {
+		var conn *pgxpool.Conn
+		waitFor(t, func() bool { // the backend has them now and then
+			c, err := pool.Acquire(t.Context())
+			conn = c
+			return err == nil
+		})
+		defer conn.Release()
+	}
+	var lease store.LeaseID
+	waitFor(t, func() (ok bool) {
+		id, err := b.Grant(t.Context(), time.Minute)
+		lease = id
+		return err == nil
+	})
+	waitFor(t, func() bool { return b.Renew(t.Context(), lease) == nil })
+	waitFor(t, func() bool {
+		_, err := b.Commit(t.Context(), store.Txn{Ops: []store.Op{put(key("a"), "v")}})
+		return err == nil
+	})
+	if _, err := b.Get(t.Context(), "thing", key("a")); err == nil || !strings.Contains(err.Error(), "2 of 2 in use") {
+		t.Errorf("Get without a free connection: %v, want an error that names the pool", err)
+	}
+	waitFor(t, func() bool { return store.Health(b) == nil })
+}
+
+// tracer calls its functions around the queries of a pool.
+type tracer struct {
+	began func(*pgx.Conn, string)
+	ended func(string)
+}
+
+type sqlKey struct{}
+
+func (r *tracer) TraceQueryStart(ctx context.Context, c *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
+	r.began(c, data.SQL)
+	return context.WithValue(ctx, sqlKey{}, data.SQL)
+}
+
+func (r *tracer) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryEndData) {
+	sql, _ := ctx.Value(sqlKey{}).(string)
+	r.ended(sql)
+}
+
+// A commit of this process that ends between the reading of the head and its comparison makes the head
+// look as if the store had gone back.
+func TestListBesideACommitOfThisProcessBeginsNoEra(t *testing.T) {
+	t.Parallel()
+	var eras atomic.Int64
+	var commit atomic.Pointer[func()]
+	b, _ := openPool(t, postgres.Options{}, func(c *pgxpool.Config) {
+		c.ConnConfig.Tracer = &tracer{
+			began: func(_ *pgx.Conn, sql string) {
+				if strings.Contains(sql, "SET origin") {
+					eras.Add(1)
+				}
+			},
+			ended: func(sql string) {
+				if strings.Contains(sql, ".head h") && !strings.Contains(sql, ".leases") {
+					if f := commit.Swap(nil); f != nil {
+						(*f)()
+					}
+				}
+			},
+		}
+	})
+	write := func() {
+		if _, err := b.Commit(t.Context(), store.Txn{Ops: []store.Op{put(key("a"), "v")}}); err != nil {
+			t.Error(err)
+		}
+	}
+	commit.Store(&write)
+	if _, err := b.List(t.Context(), "thing", store.ListOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if commit.Load() != nil {
+		t.Fatal("the list has not looked at the head")
+	}
+	if n := eras.Load(); n != 0 {
+		t.Errorf("the list began a new era %d times", n)
+	}
+}
+
+// A session that ends while it begins a new era is as good as any other that ends.
+func TestSessionThatEndsWhileANewEraBeginsIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	var ends atomic.Bool
+	b, _ := openPool(t, postgres.Options{}, func(c *pgxpool.Config) {
+		c.ConnConfig.Tracer = &tracer{
+			began: func(c *pgx.Conn, sql string) {
+				if strings.Contains(sql, "SET origin") && ends.CompareAndSwap(true, false) {
+					if err := shared.exec("SELECT pg_terminate_backend($1)", c.PgConn().PID()); err != nil {
+						t.Error(err)
+					}
+				}
+			},
+			ended: func(string) {},
+		}
+	})
+	release := holdHead(t, b, "origin = 'another'")
+	listed := make(chan error, 1)
+	ends.Store(true)
+	release()
+	go func() {
+		_, err := b.List(t.Context(), "thing", store.ListOptions{})
+		listed <- err
+	}()
+	if err := <-listed; err != nil {
+		t.Errorf("List: %v", err)
+	}
+}
+
+// What refuses writes and lets reads through shows in the health until writes succeed again.
+func TestHealthGoesByWrites(t *testing.T) {
+	t.Parallel()
+	for name, by := range map[string]struct{ refuse, allow string }{
+		"read-only": {"ALTER ROLE {role} SET default_transaction_read_only = on", "ALTER ROLE {role} RESET default_transaction_read_only"},
+		"grants":    {"REVOKE INSERT, UPDATE ON ALL TABLES IN SCHEMA {schema} FROM {role}", "GRANT INSERT, UPDATE ON ALL TABLES IN SCHEMA {schema} TO {role}"},
+		"a lock":    {"BEGIN; LOCK TABLE {schema}.records IN ACCESS EXCLUSIVE MODE", "COMMIT"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			schema := newSchema()
+			role := "role_" + schema
+			open(t, postgres.Options{Schema: schema})
+			conn, err := pgx.Connect(t.Context(), shared.socket())
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = conn.Close(context.Background()) })
+			do := func(sql string) {
+				t.Helper()
+				sql = strings.ReplaceAll(inSchema(sql, schema), "{role}", role)
+				if _, err := conn.PgConn().Exec(t.Context(), sql).ReadAll(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			do(`CREATE ROLE {role} LOGIN; GRANT USAGE ON SCHEMA {schema} TO {role};
+				GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO {role};
+				GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA {schema} TO {role}`)
+			dsn := strings.Replace(shared.socket(), "user=postgres", "user="+role, 1)
+			b, err := postgres.Open(t.Context(), dsn, &postgres.Options{Schema: schema, Timeout: 5 * time.Second})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = b.Close() })
+			storetest.Health(t, b, func(on bool) {
+				if !on {
+					do(by.allow)
+					return
+				}
+				do(by.refuse)
+				if name == "read-only" {
+					do("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{role}'")
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,166 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// WriteHealth is the part of a backend's health that only writes can show: a full disk, a database
+// that is read-only, a quota that is used up. A backend tells it the outcome of each Commit
+// and returns its Health. It is safe for concurrent use.
+//
+//	commit fails      ill at once, until a commit succeeds
+//	while it is ill   every 5 s a probe, which is a commit of a record of the kind "_health"
+//	healthy           no probe
+type WriteHealth struct {
+	b     Backend
+	place string
+	log   *slog.Logger
+
+	ill atomic.Pointer[UnavailableError]
+
+	ctx  context.Context // ends with Close
+	stop context.CancelFunc
+
+	mu      sync.Mutex // guards the rest
+	next    *time.Timer
+	asked   bool // a probe is due or under way
+	probing sync.WaitGroup
+}
+
+// probeEvery is the time between two probes.
+const probeEvery = 5 * time.Second
+
+// probeTxn writes one small record, whatever is there.
+var probeTxn = Txn{Ops: []Op{{Kind: "_health", Key: Key{Name: "probe"}, Put: Bytes("{}")}}}
+
+// NewWriteHealth returns the WriteHealth of a backend whose place (a path, endpoints) errors and the log
+// name. Probes are made by b.Commit, whose outcome b passes on like that of any other. log gets
+// a line when commits begin to fail and one when they succeed again; nil logs nothing.
+func NewWriteHealth(b Backend, place string, log *slog.Logger) *WriteHealth {
+	h := &WriteHealth{b: b, place: place, log: log}
+	if log == nil {
+		h.log = slog.New(slog.DiscardHandler)
+	}
+	h.ctx, h.stop = context.WithCancel(context.Background())
+	return h
+}
+
+// Committed notes the outcome of b.Commit(ctx, t), and does not block. An error that is the
+// caller's says nothing of the store: a condition or a guard that does not hold, an invalid write, a
+// context that was cancelled. One whose deadline ended the Commit only asks for a probe.
+func (h *WriteHealth) Committed(ctx context.Context, t Txn, err error) {
+	switch {
+	case err == nil && h.ill.Load() == nil || !puts(t):
+		// Deletions are let through where puts are refused for want of space.
+	case err == nil:
+		h.succeeded()
+	case ctx.Err() != nil:
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			h.probeAfter(0)
+		}
+	case ofCaller(err):
+	default:
+		h.failed(err)
+	}
+}
+
+func puts(t Txn) bool {
+	for i := range t.Ops {
+		if t.Ops[i].Put != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// ofCaller reports whether a store that works refuses a write with err.
+func ofCaller(err error) bool {
+	for _, e := range []error{ErrConflict, ErrFenced, ErrUnguarded, ErrClosed, ErrInvalid, ErrLeaseGone} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+func (h *WriteHealth) failed(err error) {
+	u := &UnavailableError{Since: time.Now(), Err: fmt.Errorf("commits fail: %s: %w", h.place, err)}
+	for {
+		before := h.ill.Load()
+		if before != nil {
+			u.Since = before.Since
+		}
+		if h.ill.CompareAndSwap(before, u) {
+			if before == nil {
+				h.log.Warn("store: commits fail", "place", h.place, "err", Brief(err))
+			}
+			break
+		}
+	}
+	h.probeAfter(probeEvery)
+}
+
+func (h *WriteHealth) succeeded() {
+	if was := h.ill.Swap(nil); was != nil {
+		h.log.Info("store: commits succeed again", "place", h.place, "after", time.Since(was.Since).Round(time.Millisecond))
+	}
+}
+
+// probeAfter makes a probe after d, unless one is due or under way.
+func (h *WriteHealth) probeAfter(d time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.asked || h.ctx.Err() != nil {
+		return
+	}
+	h.asked = true
+	h.next = time.AfterFunc(d, func() { h.probe(d == 0) })
+}
+
+// probe is called by a timer. Close waits for it.
+func (h *WriteHealth) probe(suspected bool) {
+	h.mu.Lock()
+	due := h.ctx.Err() == nil && (suspected || h.ill.Load() != nil)
+	if due {
+		h.probing.Add(1)
+		defer h.probing.Done()
+	}
+	h.asked = due
+	h.mu.Unlock()
+	if !due {
+		return
+	}
+	_, _ = h.b.Commit(h.ctx, probeTxn) // its outcome comes by Committed
+	h.mu.Lock()
+	h.asked = false
+	h.mu.Unlock()
+	if h.ill.Load() != nil {
+		h.probeAfter(probeEvery)
+	}
+}
+
+// Health returns an [*UnavailableError] while commits fail, and otherwise nil.
+func (h *WriteHealth) Health() error {
+	if u := h.ill.Load(); u != nil {
+		return u
+	}
+	return nil
+}
+
+// Close ends the probes and returns after the one under way. A backend calls it before it waits for its
+// commits.
+func (h *WriteHealth) Close() {
+	h.stop()
+	h.mu.Lock()
+	if h.next != nil {
+		h.next.Stop()
+	}
+	h.mu.Unlock()
+	h.probing.Wait()
+}
