@@ -98,9 +98,12 @@ package queue
 //	slab       entries with their keys, in chunks; records of what few keys have
 //	table      from a key to its entry
 //	deque      keys in order of arrival
+//	ages       since when the oldest run goes on
 //	histogram  how long keys are ready and run
+//	clock      what time it is; which keys are timed exactly
 //	options    what New is told; errors; backoff
-//	bands      which ready key is next: bands with aging; tenants that take turns
+//	plain      which ready key is next: bands with aging
+//	bands      … tenants that take turns
 //	shard      the core: one queue with one lock; its admission
 //	keeper     the admission: records, caps of tenants
 //	debounce   … adds that are put off

@@ -52,9 +52,20 @@ func skipRuns[K comparable](q *Queue[K], n uint64) {
 // beyond two for each key.
 func emptiest[K comparable](q *Queue[K]) (places, keys int) {
 	for k := range q.shards.all {
-		for _, f := range q.shards.all[k].ready.flows() {
-			if n := f.places(); n-2*f.deque.n > places-2*keys {
-				places, keys = n, f.deque.n
+		var all []*deque
+		switch o := q.shards.all[k].ready.(type) {
+		case *plain:
+			for _, l := range o.lanes {
+				all = append(all, &l.deque)
+			}
+		case *bands:
+			for _, f := range o.flows() {
+				all = append(all, &f.deque)
+			}
+		}
+		for _, d := range all {
+			if n := d.places(); n-2*d.n > places-2*keys {
+				places, keys = n, d.n
 			}
 		}
 	}

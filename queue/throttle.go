@@ -51,9 +51,7 @@ func (k *keeper) line(b *ratelimit.Bucket) {
 		return
 	}
 	l := &line{bucket: b, unwatch: func() {}}
-	l.init(&s.slab, &s.number, &k.roster)
-	l.groups = make(map[uint32]*group)
-	l.pass = func(t *tenant) { t.countAdmitted(b.ID(), 0) }
+	l.order = k.order(make(map[uint32]*group), func(t *tenant) { t.countAdmitted(b.ID(), 0) })
 	k.lines[b.ID()] = l
 	if s.env.may().phase() == open { // else no token lets a key run any more, and the bucket may outlive the queue
 		l.unwatch = b.Watch(func() { k.locked(func() { k.retry(l) }) })
@@ -94,7 +92,7 @@ func (k *keeper) leave(i uint32, e *entry, stays bool) {
 
 // trimLine ends a line that has no keys any more.
 func (k *keeper) trimLine(l *line) {
-	if l.n > 0 || l.admitted > 0 {
+	if l.size() > 0 || l.admitted > 0 {
 		return
 	}
 	l.unwatch()
@@ -107,7 +105,7 @@ func (k *keeper) admitOne(l *line, i uint32, e *entry) {
 	l.admitted++
 	k.s.extra(i, e).was = place{l.bucket.ID(), e.order, e.band}
 	e.order = 0
-	if t := k.s.ready.tenantOf(i, e); t != nil {
+	if t := k.tenantOf(i, e); t != nil {
 		t.countAdmitted(l.bucket.ID(), 1)
 	}
 	to := e.status().start(0)
@@ -120,7 +118,7 @@ func (k *keeper) unadmit(i uint32, e *entry, to State) {
 	l := k.lines[k.s.record(i).was.line]
 	e.flags &^= admitted
 	l.admitted, l.stood = l.admitted-1, 0
-	if t := k.s.ready.tenantOf(i, e); t != nil {
+	if t := k.tenantOf(i, e); t != nil {
 		if t.countAdmitted(l.bucket.ID(), -1); t.blocked {
 			l.blocked--
 		}
