@@ -26,9 +26,16 @@
 //     may run, with n older ones ahead, waits at most 16(n+1) dispatches. (A key
 //     that is raised to a higher band arrives there again.) The bound counts
 //     dispatches, not time: with runs of ten minutes and one worker it is hours.
+//     In a bucket's line the same holds of its tokens: a key with n older ones in it waits
+//     for at most 16(n+1) of them, and a key of several buckets for so many of each, of one
+//     bucket after the other.
 //   - Q6: Tokens are taken when a run begins. A bucket without tokens holds its
 //     own keys and no others. They wait in the order in which they would have run:
-//     by priority, tenants in turns by weight, then by arrival.
+//     by priority, tenants in turns by weight, then by arrival. A key of several buckets
+//     may take the token of one at its turn there, and keep it until the others have one:
+//     if it is the oldest key in the line where it goes on waiting, or alone in the highest
+//     band. Else it leaves the token to others, who never wait for it. A token that was
+//     kept is given back if the key is removed; it is not used while its bucket is paused.
 //   - Q7: Nothing is kept for a key that succeeded, was removed or went idle.
 //   - Q8: Stop can be called from any state and again. When it has returned no
 //     goroutine of the queue lives, and no key it named runs again.

@@ -1,6 +1,10 @@
 package queue
 
-import "github.com/tendhq/tend/ratelimit"
+import (
+	"slices"
+
+	"github.com/tendhq/tend/ratelimit"
+)
 
 // keeper is the admission of a shard: what may not run, and until when. Holds,
 // debouncing, the caps of tenants and the lines of buckets each have a file of their
@@ -15,6 +19,7 @@ type keeper struct {
 	expired  []*heldBack     // whose hooks the tick that ended them is to call
 	lines    map[int64]*line // by number; none is empty with no key out
 	byWake   heap[*line]
+	refunds  []*ratelimit.Bucket // to which a token goes back once the lock is free
 }
 
 // locked calls f with the lock held, and carries out what has to happen then.
@@ -116,7 +121,27 @@ func (k *keeper) discard(i uint32, e *entry) {
 		t.keys--
 		k.roster.trim(t)
 	}
+	k.refund(i, e, nil)
 	k.s.dropRecord(i, e)
+}
+
+// savedBy is the buckets whose token the key has.
+func (k *keeper) savedBy(i uint32, e *entry) []*ratelimit.Bucket {
+	if x := k.extraOf(i, e); x != nil && x.saved != nil {
+		return x.saved.of
+	}
+	return nil
+}
+
+// refund ends the savings of a key, and gives back what its run has no use for.
+func (k *keeper) refund(i uint32, e *entry, used []*ratelimit.Bucket) {
+	for _, b := range k.savedBy(i, e) {
+		if !slices.Contains(used, b) {
+			k.refunds = append(k.refunds, b)
+			k.s.fx |= fxRefund
+		}
+		k.s.record(i).saved = nil
+	}
 }
 
 // tenantOf is the tenant of an entry, nil if it has none.

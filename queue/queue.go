@@ -170,6 +170,16 @@ func (q *Queue[K]) carryOut(s *shard, fx effects) {
 	if fx&fxTimer != 0 {
 		q.timer.set(s.due.Load())
 	}
+	if fx&fxRefund != 0 {
+		k := q.keepers[s.id]
+		s.mu.Lock()
+		refunds := k.refunds
+		k.refunds = nil
+		s.mu.Unlock()
+		for _, b := range refunds {
+			b.Refund(1)
+		}
+	}
 	if fx&fxLeft != 0 {
 		signal(q.news)
 	}

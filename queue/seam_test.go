@@ -1,6 +1,11 @@
 package queue
 
-import "testing"
+import (
+	"slices"
+	"testing"
+
+	"github.com/tendhq/tend/ratelimit"
+)
 
 // This file is all that the model, the stamps and the tests of bounds use of what
 // the package does not export.
@@ -27,6 +32,15 @@ func (k kind) works() bool { return true }
 // pairsCostTokens says that a key of two buckets that is refused by one of them may
 // cost the keys of the other one a token, and holds up those that come after it.
 const pairsCostTokens = false
+
+// savedBy is the buckets of which a key has a token that it took before its run.
+func savedBy[K comparable](q *Queue[K], key K) (of []*ratelimit.Bucket) {
+	q.with(key, func(s *shard, i uint32, e *entry) bool {
+		of = slices.Clone(q.keepers[s.id].savedBy(i, e))
+		return true
+	})
+	return of
+}
 
 // touched is how many entries and cells loops looked at since the last call under one
 // critical section, at most.

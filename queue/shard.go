@@ -161,11 +161,12 @@ type ask struct {
 type effects uint8
 
 const (
-	fxWake  effects = 1 << iota // a key became ready: wake a getter
-	fxTimer                     // something may be due earlier than before, see due
-	fxLeft                      // a key is not ready or running any more, while Drain or Stop wait
-	fxTick                      // something may run now: before the lock is free, see unlock
-	fxTop                       // another key may be next: getters may see another top band
+	fxWake   effects = 1 << iota // a key became ready: wake a getter
+	fxTimer                      // something may be due earlier than before, see due
+	fxLeft                       // a key is not ready or running any more, while Drain or Stop wait
+	fxTick                       // something may run now: before the lock is free, see unlock
+	fxRefund                     // tokens go back to buckets
+	fxTop                        // another key may be next: getters may see another top band
 )
 
 func (s *shard) init(id uint8, v *env, keys layout) {
@@ -201,7 +202,7 @@ func (s *shard) unlock() {
 		s.due.Store(s.wake())
 	}
 	s.mu.Unlock()
-	if fx&(fxTimer|fxLeft) != 0 || fx&fxWake != 0 && s.env.sleeping.Load() != 0 {
+	if fx&(fxTimer|fxLeft|fxRefund) != 0 || fx&fxWake != 0 && s.env.sleeping.Load() != 0 {
 		s.carryOut(s, fx)
 	}
 }

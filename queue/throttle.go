@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"slices"
 	"time"
 
 	"github.com/tendhq/tend/ratelimit"
@@ -14,12 +15,16 @@ func (k *keeper) pay(i uint32, e *entry, buckets []*ratelimit.Bucket, now time.T
 		s.settle(i, e, outcome{kind: done}, nil)
 		return false
 	}
-	refused := k.takeTokens(e, buckets, now)
+	refused := k.takeTokens(i, e, buckets, now)
 	if refused == nil {
+		k.refund(i, e, buckets)
 		s.begin(i, e)
 		return true
 	}
 	s.turns--
+	if e.is(admitted) {
+		k.save(i, e, buckets, refused, now)
+	}
 	if x := k.extraOf(i, e); x != nil {
 		x.first = 0 // its turn came: the row of debounced adds is over
 	}
@@ -35,13 +40,36 @@ func (k *keeper) pay(i uint32, e *entry, buckets []*ratelimit.Bucket, now time.T
 
 // takeTokens takes a token from each bucket, or none from any: then it names one that has
 // none, or in whose line are keys that go before e.
-func (k *keeper) takeTokens(e *entry, buckets []*ratelimit.Bucket, now time.Time) (refused *ratelimit.Bucket) {
+func (k *keeper) takeTokens(i uint32, e *entry, buckets []*ratelimit.Bucket, now time.Time) (refused *ratelimit.Bucket) {
 	for _, b := range buckets {
 		if l := k.lines[b.ID()]; l != nil && l.top() > uint32(e.band) && !e.is(admitted) {
 			return b
 		}
 	}
-	return ratelimit.TakeAll(now, buckets)
+	return ratelimit.TakeAll(now, buckets, k.savedBy(i, e)...)
+}
+
+// save takes the token for which a line has admitted a key that another bucket refuses, and
+// keeps it until that one has a token too. Else the key would lose one while it waits for the
+// other, in turn and for ever. But no more keys have tokens that they cannot use than is
+// necessary: in the line of the bucket that refuses it the key is to be the oldest, or alone in
+// the highest band.
+func (k *keeper) save(i uint32, e *entry, buckets []*ratelimit.Bucket, refused *ratelimit.Bucket, now time.Time) {
+	x := k.s.record(i).extra
+	from, to := k.lines[x.was.line].bucket, k.lines[refused.ID()]
+	if from == refused || !slices.Contains(buckets, from) {
+		return
+	}
+	if to != nil && to.top() > uint32(e.band) {
+		if first := to.oldestEntry(); first != nil && first.order < x.was.number {
+			return
+		}
+	}
+	had := k.savedBy(i, e)
+	if slices.Contains(had, from) || ratelimit.TakeAll(now, []*ratelimit.Bucket{from}) != nil {
+		return
+	}
+	x.saved = &savings{append(had, from)}
 }
 
 // line makes the line of a bucket, if there is none.
