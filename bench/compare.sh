@@ -3,12 +3,13 @@
 #
 #   bench/compare.sh [-n PASSES] [-t TIME] [-b BENCH] [-i IMPL] [-p PEER] [-u UNITS] [COMMIT...]
 #
-# BENCH has no impl=: it is IMPL (tend) of the working tree and of each commit, and PEER
-# (client-go; - is none) of the working tree. Each pass runs all of them, one after the other,
-# so that a load that comes and goes falls on all. For each row it prints the medians, and
-# in brackets the median of the ratios to the working tree, each taken within one pass: above 1
-# means slower than the working tree. UNITS are the metrics that count, the first that a row has;
-# by default CPU time, which other processes hardly change. It is not run by CI.
+# BENCH names each level of the benchmarks but the last, which is impl=; several of them are
+# separated by |. IMPL (tend) is run of the working tree and of each commit, PEER (client-go;
+# - is none) of the working tree. Each pass runs all of them, one after the other, so that a
+# load that comes and goes falls on all. For each row the medians are printed, and in brackets
+# the median of the ratios to the working tree, each taken within one pass: above 1 is slower
+# than the working tree. UNITS are the metrics that count, the first that a row has; by default
+# CPU time, which other processes hardly change. CI does not run it.
 set -euo pipefail
 passes=7 time=300ms bench='^BenchmarkCycle$/key=/keys=1k$' impl=tend peer=client-go units='cpu-ns/key cpu-ns/op ns/op'
 while getopts n:t:b:i:p:u: o; do
@@ -23,11 +24,12 @@ tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"; git -C "$top" worktree prune' EXIT
 GOWORK=off go test -C "$top/bench" -c -o "$tmp/tree.test" .
 for commit; do
-	git -C "$top" worktree add -q --detach "$tmp/of-$commit" "$commit"
-	GOWORK=off go test -C "$tmp/of-$commit/bench" -c -o "$tmp/$commit.test" .
+	name=${commit//\//_}
+	git -C "$top" worktree add -q --detach "$tmp/of-$name" "$commit"
+	GOWORK=off go test -C "$tmp/of-$name/bench" -c -o "$tmp/$name.test" .
 done
 run() { # SIDE BINARY IMPL
-	"$tmp/$2.test" -test.run '^$' -test.bench "$bench/impl=$3\$" -test.benchtime "$time" -test.benchmem |
+	"$tmp/${2//\//_}.test" -test.run '^$' -test.bench "${bench//|//impl=$3\$|}/impl=$3\$" -test.benchtime "$time" -test.benchmem |
 		sed -n "s|^\(Benchmark.*\)/impl=[^ \t]*|$pass $1 \1|p" >>"$tmp/samples"
 }
 for ((pass = 1; pass <= passes; pass++)); do
