@@ -5,9 +5,8 @@ import (
 	"slices"
 )
 
-// bands is the order of a shard's ready keys, and of the keys that wait in a bucket's
-// line. The highest band is first. In a band each tenant has a flow of its own, and the
-// flows take turns; keys without a tenant share one flow.
+// bands is the order of keys of tenants. The highest band is first. In a band each tenant
+// has a flow of its own, and the flows take turns.
 //
 //	band 128 ──▶ acme: key ─ key ─ key ─ …
 //	  ▲          umbra: key
@@ -25,7 +24,6 @@ import (
 type bands struct {
 	best    *flow // whose turn it is in the highest band with a key that may run; nil: none
 	n       int   // keys, those of blocked tenants included
-	none    group // keys without a tenant
 	ends    flow  // the chain: its last flow is older, its first one newer
 	es      *slab
 	number  *numbers
@@ -72,18 +70,7 @@ func (f *flow) placed() *int { return &f.at }
 func (o *bands) init(es *slab, number *numbers, r *roster) {
 	o.es, o.number, o.roster = es, number, r
 	o.byAge.by = byRank[*flow]{}
-	o.none.tenant = &tenant{weight: 1}
 	o.ends.oldest, o.ends.older, o.ends.newer = math.MaxUint64, &o.ends, &o.ends
-}
-
-// tenantOf is the tenant of an entry, nil if it has none.
-func (o *bands) tenantOf(i uint32, e *entry) *tenant {
-	if e.is(recorded) {
-		if n := o.es.record(i).tenant; n != 0 {
-			return o.roster.of[n-1]
-		}
-	}
-	return nil
 }
 
 // group is what a tenant has, made if there is none.
@@ -108,10 +95,7 @@ func (o *bands) trim(g *group) {
 
 // flow is the flow of entry i. If there is none, an empty one is put into its band.
 func (o *bands) flow(i uint32, e *entry) *flow {
-	g := &o.none
-	if t := o.tenantOf(i, e); t != nil {
-		g = o.group(t)
-	}
+	g := o.group(o.roster.of[o.es.record(i).tenant-1])
 	var empty *flow
 	for f := g.flows; f != nil; f = f.sibling {
 		if f.band.is == e.band {
@@ -135,7 +119,6 @@ func (o *bands) flow(i uint32, e *entry) *flow {
 	return empty
 }
 
-// push puts a key where its number belongs.
 func (o *bands) push(i uint32, e *entry, number uint64) {
 	f := o.flow(i, e)
 	e.order = number
@@ -239,8 +222,7 @@ func (o *bands) unlink(f *flow) {
 	f.next, f.prev = nil, nil
 }
 
-// next takes out the key that is next, or the oldest one, which has its number still. Nil:
-// none may run, or, in a bucket's line, the search has looked at enough blocked tenants.
+// next finds none as well if, in a bucket's line, it has looked at enough blocked tenants.
 func (o *bands) next(oldest bool) (i uint32, e *entry) {
 	for f := o.best; f != nil && !o.es.tired(); f = o.best {
 		if oldest {
@@ -267,8 +249,7 @@ func (o *bands) next(oldest bool) (i uint32, e *entry) {
 	return 0, nil
 }
 
-// block takes the flows of a tenant out of their circles, or puts them back; more:
-// keys may run now that could not before.
+// block takes the flows of a tenant out of their circles, or puts them back.
 func (o *bands) block(t *tenant, blocked bool) (more bool) {
 	if o.groups != nil && o.groups[t.number] == nil && !blocked {
 		return false
@@ -291,6 +272,7 @@ func (o *bands) block(t *tenant, blocked bool) (more bool) {
 	return !blocked && g.n > 0
 }
 
+func (o *bands) size() int     { return o.n }
 func (o *bands) runnable() int { return o.n - o.blocked }
 
 func (o *bands) top() uint32 {
@@ -308,7 +290,6 @@ func (o *bands) depths(to *[maxBands]int) {
 	}
 }
 
-// oldestEntry is the entry of the oldest key that may run, nil if there is none.
 func (o *bands) oldestEntry() *entry {
 	if o.best == nil {
 		return nil

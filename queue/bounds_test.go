@@ -389,7 +389,7 @@ func TestStepsGrowWithTheLogarithmOfTenants(t *testing.T) {
 		}
 		s := &q.shards.all[0]
 		s.most = 0
-		swaps, most := &s.ready.byAge.swaps, 0
+		swaps, most := &s.ready.(*bands).byAge.swaps, 0
 		for range 64 {
 			before := *swaps
 			it, err := q.Get(t.Context())

@@ -26,9 +26,16 @@
 //     may run, with n older ones ahead, waits at most 16(n+1) dispatches. (A key
 //     that is raised to a higher band arrives there again.) The bound counts
 //     dispatches, not time: with runs of ten minutes and one worker it is hours.
+//     In a bucket's line the same holds of its tokens: a key with n older ones in it waits
+//     for at most 16(n+1) of them, and a key of several buckets for so many of each, of one
+//     bucket after the other.
 //   - Q6: Tokens are taken when a run begins. A bucket without tokens holds its
 //     own keys and no others. They wait in the order in which they would have run:
-//     by priority, tenants in turns by weight, then by arrival.
+//     by priority, tenants in turns by weight, then by arrival. A key of several buckets
+//     may take the token of one at its turn there, and keep it until the others have one:
+//     if it is the oldest key in the line where it goes on waiting, or alone in the highest
+//     band. Else it leaves the token to others, who never wait for it. A token that was
+//     kept is given back if the key is removed; it is not used while its bucket is paused.
 //   - Q7: Nothing is kept for a key that succeeded, was removed or went idle.
 //   - Q8: Stop can be called from any state and again. When it has returned no
 //     goroutine of the queue lives, and no key it named runs again.
@@ -98,9 +105,12 @@ package queue
 //	slab       entries with their keys, in chunks; records of what few keys have
 //	table      from a key to its entry
 //	deque      keys in order of arrival
+//	ages       since when the oldest run goes on
 //	histogram  how long keys are ready and run
+//	clock      what time it is; which keys are timed exactly
 //	options    what New is told; errors; backoff
-//	bands      which ready key is next: bands with aging; tenants that take turns
+//	plain      which ready key is next: bands with aging
+//	bands      … tenants that take turns
 //	shard      the core: one queue with one lock; its admission
 //	keeper     the admission: records, caps of tenants
 //	debounce   … adds that are put off

@@ -64,11 +64,12 @@ func (h *heap[T]) remove(x T) {
 	if at < 0 {
 		return
 	}
-	h.swap(at, last)
+	y := *h.at(last)
 	*h.at(last) = *new(T)
 	h.n--
 	if h.by.moved(x, 0); at < last {
-		h.fix(*h.at(at))
+		h.fill(at, y)
+		h.fix(y)
 	}
 	if k := len(h.chunks) - 1; last <= (k-1)*heapChunk { // one empty chunk stays
 		h.chunks[k] = nil
@@ -76,31 +77,32 @@ func (h *heap[T]) remove(x T) {
 	}
 }
 
-// fix is called when the rank of x has changed.
+// fix is called when the rank of x has changed: others move into the gap that it leaves.
 func (h *heap[T]) fix(x T) {
 	at := h.by.place(x) - 1
-	for ; at > 0 && h.less(at, (at-1)/heapChildren); at = (at - 1) / heapChildren {
-		h.swap(at, (at-1)/heapChildren)
+	for at > 0 && h.by.before(x, *h.at((at - 1) / heapChildren)) {
+		h.fill(at, *h.at((at - 1) / heapChildren))
+		at = (at - 1) / heapChildren
 	}
-	for least := at; ; at = least {
-		for child := heapChildren*at + 1; child <= heapChildren*(at+1) && child < h.n; child++ {
-			if h.less(child, least) {
-				least = child
+	for {
+		least, first := x, heapChildren*at+1
+		to := at
+		for child := first; child < first+heapChildren && child < h.n; child++ {
+			if y := *h.at(child); h.by.before(y, least) {
+				least, to = y, child
 			}
 		}
-		if least == at {
-			return
+		if to == at {
+			break
 		}
-		h.swap(at, least)
+		h.fill(at, least)
+		at = to
 	}
+	h.fill(at, x)
 }
 
-func (h *heap[T]) less(a, b int) bool { return h.by.before(*h.at(a), *h.at(b)) }
-
-func (h *heap[T]) swap(a, b int) {
-	x, y := h.at(a), h.at(b)
-	*x, *y = *y, *x
-	h.by.moved(*x, a+1)
-	h.by.moved(*y, b+1)
+func (h *heap[T]) fill(at int, x T) {
+	*h.at(at) = x
+	h.by.moved(x, at+1)
 	h.swaps++
 }

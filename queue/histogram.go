@@ -13,6 +13,34 @@ import (
 type Histogram struct {
 	Sum    float64  // of all, in seconds
 	counts []uint64 // up to each edge and above the one before; nil: none were counted
+	owed   uint64   // short ones of unknown length: they count as the next sample does
+	last   int64    // the last sample
+}
+
+// In a busy shard the length of most durations that are short is not known, see clock: one in
+// sampled is. A long one counts as it is, also where it may be a millisecond wrong.
+const (
+	long    = 16 * time.Millisecond
+	sampled = 32
+)
+
+// count counts the duration of a key with flags, or owes it if its length is unknown.
+func (h *Histogram) count(ns int64, flags flag) {
+	if flags&clocked == 0 && ns < int64(long) {
+		h.owed++
+	} else {
+		h.known(ns, flags)
+	}
+}
+
+// known counts a duration; a short one of a sample pays what is owed.
+func (h *Histogram) known(ns int64, flags flag) {
+	if flags&sample != 0 && ns < int64(long) {
+		h.put(ns, h.owed+1)
+		h.last, h.owed = ns, 0
+	} else {
+		h.observe(ns)
+	}
 }
 
 // bounds are in nanoseconds: the union of those that client-go gives to
@@ -71,17 +99,19 @@ var edges, firstEdge = func() (all []int64, first [256]int) {
 func bin(ns int64) uint64 { return math.Float64bits(float64(ns)) >> 50 % 256 }
 
 // observe counts a duration; less than none is none.
-func (h *Histogram) observe(ns int64) {
+func (h *Histogram) observe(ns int64) { h.put(ns, 1) }
+
+func (h *Histogram) put(ns int64, times uint64) {
 	if h.counts == nil {
 		h.counts = make([]uint64, len(edges))
 	}
 	ns = max(ns, 0)
-	h.Sum += float64(ns) / 1e9
+	h.Sum += float64(ns) / 1e9 * float64(times)
 	k := firstEdge[bin(ns)]
 	for edges[k] < ns {
 		k++
 	}
-	h.counts[k]++
+	h.counts[k] += times
 }
 
 // add adds the counts of another one.
@@ -92,5 +122,8 @@ func (h *Histogram) add(o *Histogram) {
 			h.counts = make([]uint64, len(edges))
 		}
 		h.counts[k] += n
+	}
+	if o.owed > 0 {
+		h.put(o.last, o.owed)
 	}
 }

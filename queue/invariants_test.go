@@ -16,7 +16,7 @@ func checkInvariants[K comparable](t testing.TB, q *Queue[K]) {
 	var f faults
 	for k, c := range q.keepers {
 		verifyKeeper[K](c, &f)
-		if v, top := q.shards.tops[k].Load(), c.s.ready.top(); v != top {
+		if v, top := q.shards.top(k), c.s.ready.top(); v != top {
 			f.want(false, "shard %d shows band %d, has %d", k, v, top)
 		}
 	}
@@ -45,11 +45,12 @@ type census struct {
 	throttled         map[int64]int
 	out, blocked      map[int64]int // keys that a line let go
 	limited, unlisted int           // holds with a maximum, without
+	began             map[int64]int // runs by the time at which they began
 }
 
 func verifyKeeper[K comparable](k *keeper, f *faults) {
 	s := k.s
-	c := census{tenants: map[uint32]int{}, running: map[uint32]int{}, throttled: map[int64]int{}, out: map[int64]int{}, blocked: map[int64]int{}}
+	c := census{tenants: map[uint32]int{}, running: map[uint32]int{}, throttled: map[int64]int{}, out: map[int64]int{}, blocked: map[int64]int{}, began: map[int64]int{}}
 	for n := range s.chunks {
 		for at := uint32(0); s.chunks[n].first != nil && at < uint32(s.places); at++ {
 			if i := uint32(n)<<chunkBits | at; s.at(i).state != absent {
@@ -62,23 +63,27 @@ func verifyKeeper[K comparable](k *keeper, f *faults) {
 	f.want(c.live == s.table.words(), "%d entries live, %d in the table", c.live, s.table.words())
 	f.want(c.records == s.recordsInUse(), "%d entries with a record, %d records", c.records, s.recordsInUse())
 	f.want(c.timed == s.timed.n, "%d entries wait for a time, %d in the heap", c.timed, s.timed.n)
-	f.want(s.running.n == c.ages, "%d keys run, %d have an age", c.ages, s.running.n)
-	began := int64(0)
-	verifyDeque(f, &s.running, func(e *entry) bool {
-		before := began
-		began = e.since()
-		return e.state == StateRunning && !e.is(asked) && began >= before
-	}, s)
+	f.want(int(s.running.runs()) == c.ages, "%d keys run, %d have an age", c.ages, s.running.runs())
+	n, before := s.running.here, int64(-1)
+	f.want(n == int64(c.began[s.running.at]), "%d runs began last, counted %d", c.began[s.running.at], n)
+	for _, b := range s.running.blocks {
+		for _, x := range b.cells[b.at:] {
+			at := int64(x.seq())
+			f.want(x.i > 0 && int(x.i) == c.began[at] && at > before && at < s.running.at, "%d runs began at %d, counted %d", c.began[at], at, x.i)
+			n, before = n+int64(x.i), at
+		}
+	}
+	f.want(n == int64(c.ages), "%d runs have an age, want %d", n, c.ages)
 	f.want(s.fx == 0, "something was not done after the lock")
 	f.want(s.moment == 0, "the time of a critical section outlives it")
 	f.want(s.most <= maxTouched, "%d entries and cells were touched in one critical section", s.most)
 	verifyHeap(f, "times", s.timed)
-	s.verifyOrder(f, &s.ready, StateReady, c.count[StateReady])
+	s.verifyOrder(f, s.ready, StateReady, c.count[StateReady])
 	for number, l := range k.lines {
 		f.want(l.bucket.ID() == number, "bucket %s: its line is lost", l.bucket.Name())
 		f.want(l.admitted == c.out[number] && l.blocked == c.blocked[number], "bucket %s: %d keys are out, %d of blocked tenants, counted %d, %d", l.bucket.Name(), c.out[number], c.blocked[number], l.admitted, l.blocked)
 		f.want(c.throttled[number] > 0 || l.admitted > 0, "bucket %s: an empty line is kept", l.bucket.Name())
-		s.verifyOrder(f, &l.bands, StateThrottled, c.throttled[number])
+		s.verifyOrder(f, l.order, StateThrottled, c.throttled[number])
 		delete(c.throttled, number)
 		delete(c.out, number)
 	}
@@ -132,7 +137,7 @@ func inspectEntry[K comparable](k *keeper, i uint32, f *faults, c *census) {
 		f.want(e.state == StateReady || e.is(asked), "entry %d is %v and admitted", i, e.state)
 		line := s.record(i).was.line
 		c.out[line]++
-		if t := s.ready.tenantOf(i, e); t != nil && t.blocked {
+		if t := k.tenantOf(i, e); t != nil && t.blocked {
 			c.blocked[line]++
 		}
 	}
@@ -141,6 +146,7 @@ func inspectEntry[K comparable](k *keeper, i uint32, f *faults, c *census) {
 		f.want(e.order >= 1<<63, "entry %d has no number of a run", i)
 		if !e.is(asked) {
 			c.ages++
+			c.began[e.since()]++
 		}
 	case StateDelayed, StateBackingOff:
 		c.timed++
@@ -175,8 +181,13 @@ func inspectEntry[K comparable](k *keeper, i uint32, f *faults, c *census) {
 	}
 }
 
-func (s *shard) verifyOrder(f *faults, o *bands, in State, want int) {
-	f.want(o.n == want, "%d keys are %v, %d in their order", want, in, o.n)
+func (s *shard) verifyOrder(f *faults, order order, in State, want int) {
+	f.want(order.size() == want, "%d keys are %v, %d in their order", want, in, order.size())
+	o, ok := order.(*bands)
+	if !ok {
+		s.verifyPlain(f, order.(*plain), in)
+		return
+	}
 	n, held, flows := 0, 0, 0
 	perBand := map[uint8]int{}
 	chained := map[*flow]bool{}
@@ -203,9 +214,8 @@ func (s *shard) verifyOrder(f *faults, o *bands, in State, want int) {
 		if g.blocked {
 			held += inFlows
 		}
-		f.want(g == &o.none || o.groups == nil || inFlows > 0 || g.blocked, "tenant %s has a group for nothing", g.tenant.name)
+		f.want(o.groups == nil || inFlows > 0 || g.blocked, "tenant %s has a group for nothing", g.tenant.name)
 	}
-	inspect(&o.none)
 	for number, g := range o.groups {
 		f.want(g.tenant.number == number && o.roster.of[number-1] == g.tenant, "tenant %s is lost", g.tenant.name)
 		inspect(g)
@@ -232,9 +242,23 @@ func (s *shard) verifyOrder(f *faults, o *bands, in State, want int) {
 	f.want(o.ends.older == last && inChain == len(chained), "%d flows in the chain, want %d", inChain, len(chained))
 }
 
+// verifyPlain looks at an order without tenants.
+func (s *shard) verifyPlain(f *faults, o *plain, in State) {
+	n, best := 0, (*lane)(nil)
+	for k, l := range o.lanes {
+		f.want(k == 0 || o.lanes[k-1].is > l.is, "lanes are not in order")
+		verifyDeque(f, &l.deque, func(e *entry) bool { return e.state == in && e.band == l.is }, s)
+		if n += l.n; l.n > 0 && best == nil {
+			best = l
+		}
+	}
+	f.want(n == o.n, "%d keys in lanes, counted %d", n, o.n)
+	f.want(best == o.best, "the best lane is another one")
+}
+
 // flows are all that have keys or had some.
 func (o *bands) flows() (all []*flow) {
-	groups := []*group{&o.none}
+	var groups []*group
 	for _, g := range o.groups {
 		groups = append(groups, g)
 	}

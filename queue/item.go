@@ -88,14 +88,14 @@ func (i *Item[K]) queue() *Queue[K] {
 func (i *Item[K]) settle(o outcome, err error) {
 	q := i.queue()
 	s := &q.shards.all[i.shard&^chosen]
-	now := q.env.now() // before the lock, for which others wait
-	s.mu.Lock()
+	if !s.mu.TryLock() {
+		s.mu.Wait()
+	}
 	e := s.runs(i.index, i.run)
 	if e == nil {
 		s.mu.Unlock()
 		panic("queue: Item settled twice")
 	}
-	s.moment = now
 	if p := i.Priority; p.n != 0 && (i.shard&chosen != 0 || p.band() != i.band) {
 		e.band = onPriority(e.status(), e.band, p.band())
 	}
@@ -135,8 +135,11 @@ func (i *Item[K]) failure(err error, atLeast time.Duration) outcome {
 // and with the cause of ctx when that ends. A ready key that a hold keeps back is
 // waited for.
 func (q *Queue[K]) Get(ctx context.Context) (it Item[K], err error) {
-	_, err = q.GetBatch(ctx, unsafe.Slice(&it, 1))
-	return it, err
+	one := unsafe.Slice(&it, 1)
+	if ctx.Err() != nil || q.take(ctx, one) == 0 {
+		_, err = q.GetBatch(ctx, one)
+	}
+	return it, err // in one place: a copy of an Item waits for its stores
 }
 
 // GetBatch waits like Get, and fills dst as far as it goes without taking from
@@ -158,14 +161,15 @@ func (q *Queue[K]) GetBatch(ctx context.Context, dst []Item[K]) (int, error) {
 // take fills dst with what may run now, one shard's keys only.
 func (q *Queue[K]) take(ctx context.Context, dst []Item[K]) int {
 	for q.env.may().gives() {
-		now := q.env.now() // before the lock, for which others wait
 		s := q.shards.lock()
 		if s == nil {
 			return 0
 		}
-		s.moment = now
-		n := 0
-		for most := q.share(s, len(dst)); n < most && !s.tired(); n++ {
+		n, most := 0, 1
+		if len(dst) > 1 {
+			most = q.share(s, len(dst))
+		}
+		for ; n < most && !s.tired(); n++ {
 			i, e := s.take()
 			if e == nil {
 				break
@@ -189,9 +193,6 @@ func (q *Queue[K]) take(ctx context.Context, dst []Item[K]) int {
 // share is how many keys a getter that wants some takes from a shard, whose lock is
 // held: of several at most what leaves as many for each getter that runs or waits now.
 func (q *Queue[K]) share(s *shard, wanted int) int {
-	if wanted == 1 {
-		return 1
-	}
 	others := s.count[StateRunning]/shareBatch + int(q.waiters.sleeping.Load()) + 1
 	return max(1, min(wanted, mostAtOnce, s.ready.runnable()/(2*others)))
 }

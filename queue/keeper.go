@@ -1,6 +1,10 @@
 package queue
 
-import "github.com/tendhq/tend/queue/ratelimit"
+import (
+	"slices"
+
+	"github.com/tendhq/tend/queue/ratelimit"
+)
 
 // keeper is the admission of a shard: what may not run, and until when. Holds,
 // debouncing, the caps of tenants and the lines of buckets each have a file of their
@@ -9,11 +13,13 @@ type keeper struct {
 	s        *shard
 	debounce Debounce
 	roster   roster
+	tenants  bool    // the queue has some
 	whole    holdSet // the holds over the whole queue, in the first shard
 	expiry   heap[*heldBack]
 	expired  []*heldBack     // whose hooks the tick that ended them is to call
 	lines    map[int64]*line // by number; none is empty with no key out
 	byWake   heap[*line]
+	refunds  []*ratelimit.Bucket // to which a token goes back once the lock is free
 }
 
 // locked calls f with the lock held, and carries out what has to happen then.
@@ -32,7 +38,7 @@ func (k *keeper) join(i uint32, e *entry, reason, name string, weight int) {
 	if weight == 0 {
 		return
 	}
-	t := k.s.ready.tenantOf(i, e)
+	t := k.tenantOf(i, e)
 	if t == nil {
 		t = k.roster.get(name)
 		t.keys++
@@ -56,7 +62,7 @@ func (k *keeper) isHeld(i uint32, e *entry) bool {
 }
 
 func (k *keeper) ran(i uint32, e *entry, by int) {
-	if t := k.s.ready.tenantOf(i, e); t != nil {
+	if t := k.tenantOf(i, e); t != nil {
 		t.running += by
 		k.admit(t)
 	}
@@ -71,7 +77,8 @@ func (k *keeper) admit(t *tenant) {
 		return
 	}
 	t.blocked = blocked
-	if k.s.ready.block(t, blocked) {
+	k.s.fx |= fxTop
+	if k.s.ready.(*bands).block(t, blocked) {
 		k.s.fx |= fxWake
 	}
 	for number, n := range t.lines {
@@ -80,7 +87,7 @@ func (k *keeper) admit(t *tenant) {
 				l.blocked += n
 			} else {
 				l.blocked -= n
-				l.block(t, false)
+				l.order.(*bands).block(t, false)
 			}
 			k.retry(l)
 		}
@@ -110,11 +117,51 @@ func (k *keeper) forget(i uint32, e *entry, cool bool) {
 }
 
 func (k *keeper) discard(i uint32, e *entry) {
-	if t := k.s.ready.tenantOf(i, e); t != nil {
+	if t := k.tenantOf(i, e); t != nil {
 		t.keys--
 		k.roster.trim(t)
 	}
+	k.refund(i, e, nil)
 	k.s.dropRecord(i, e)
+}
+
+// savedBy is the buckets whose token the key has.
+func (k *keeper) savedBy(i uint32, e *entry) []*ratelimit.Bucket {
+	if x := k.extraOf(i, e); x != nil && x.saved != nil {
+		return x.saved.of
+	}
+	return nil
+}
+
+// refund ends the savings of a key, and gives back what its run has no use for.
+func (k *keeper) refund(i uint32, e *entry, used []*ratelimit.Bucket) {
+	for _, b := range k.savedBy(i, e) {
+		if !slices.Contains(used, b) {
+			k.refunds = append(k.refunds, b)
+			k.s.fx |= fxRefund
+		}
+		k.s.record(i).saved = nil
+	}
+}
+
+// tenantOf is the tenant of an entry, nil if it has none.
+func (k *keeper) tenantOf(i uint32, e *entry) *tenant {
+	if e.is(recorded) {
+		if n := k.s.record(i).tenant; n != 0 {
+			return k.roster.of[n-1]
+		}
+	}
+	return nil
+}
+
+// order makes one; lines have groups of their own, see bands.
+func (k *keeper) order(groups map[uint32]*group, pass func(*tenant)) order {
+	if !k.tenants {
+		return newPlain(&k.s.slab)
+	}
+	o := &bands{groups: groups, pass: pass}
+	o.init(&k.s.slab, &k.s.number, &k.roster)
+	return o
 }
 
 // line is the keys that one bucket refused, in the order in which they would have
@@ -122,7 +169,7 @@ func (k *keeper) discard(i uint32, e *entry) {
 // a key of a high band gets the next token, however many wait, and keys of other
 // buckets never wait behind these.
 type line struct {
-	bands
+	order
 	turns   turns
 	bucket  *ratelimit.Bucket // the entries that wait have its number in due
 	unwatch func()            // see Bucket.Watch

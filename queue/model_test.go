@@ -43,6 +43,8 @@ type modelKey struct {
 	first time.Time // the first of the adds that Debounce.Window puts off; zero: none
 	cool  time.Time // Debounce.Interval lets it start then
 
+	saved []int // buckets of which it has a token already
+
 	since         time.Time // when it became ready by itself; keys with the same time come in any order
 	ahead, waited int       // of a ready key: older keys when it became ready, dispatches that passed it by
 }
@@ -158,7 +160,20 @@ func (m *model) idle(key string, now time.Time) {
 	if k.cool.After(now) {
 		return
 	}
+	for _, b := range k.saved {
+		m.buckets[b].fill(now)
+		m.buckets[b].tokens = min(m.buckets[b].tokens+1, float64(m.buckets[b].burst))
+		m.buckets[b].taken--
+	}
 	delete(m.keys, key)
+}
+
+// save notes that a key took the token of a bucket before its run.
+func (m *model) save(key string, b int, at time.Time) {
+	m.buckets[b].fill(at)
+	m.buckets[b].tokens--
+	m.buckets[b].taken++
+	m.keys[key].saved = append(m.keys[key].saved, b)
 }
 
 // earlier is the earlier of two times of which zero means at once.
@@ -344,7 +359,11 @@ func (m *model) may(key string, now time.Time) bool {
 		}
 	}
 	for _, b := range m.bucketsOf(key) {
-		if !m.buckets[b].has(now) {
+		if k := m.keys[key]; k != nil && slices.Contains(k.saved, b) {
+			if m.buckets[b].until.After(now) {
+				return false
+			}
+		} else if !m.buckets[b].has(now) {
 			return false
 		}
 	}
@@ -514,9 +533,12 @@ func (m *model) dispatch(key string, now time.Time) error {
 		}
 	}
 	for _, b := range m.bucketsOf(key) {
-		m.buckets[b].tokens--
-		m.buckets[b].taken++
+		if !slices.Contains(k.saved, b) {
+			m.buckets[b].tokens--
+			m.buckets[b].taken++
+		}
 	}
+	k.saved = nil
 	if m.tenantOf != nil {
 		m.tenant(m.tenantOf(key)).running++
 	}

@@ -35,9 +35,11 @@ func New[K comparable](o *Options[K]) (*Queue[K], error) {
 	if err := q.opts.complete(); err != nil {
 		return nil, err
 	}
-	q.env.start = time.Now()
+	q.env.watch.init()
+	q.env.sleeping = &q.waiters.sleeping
 	q.env.maxKeys = int64(q.opts.MaxKeys)
 	q.env.asks = q.opts.Buckets != nil
+	q.env.more = q.opts.Tenant != nil || max(q.opts.Debounce.Interval, q.opts.Debounce.Window) > 0
 	q.env.delays = max(q.opts.Debounce.Interval, q.opts.Debounce.Window) > 0
 	q.shards.init(q.opts.Shards, &q.env, layoutOf[K]{})
 	for k := range q.shards.all {
@@ -49,11 +51,11 @@ func New[K comparable](o *Options[K]) (*Queue[K], error) {
 
 // admit gives a shard its order and its admission.
 func (q *Queue[K]) admit(s *shard) *keeper {
-	k := &keeper{s: s, debounce: q.opts.Debounce, lines: make(map[int64]*line)}
+	k := &keeper{s: s, debounce: q.opts.Debounce, lines: make(map[int64]*line), tenants: q.opts.Tenant != nil}
 	k.expiry.by, k.byWake.by = byRank[*heldBack]{}, byRank[*line]{}
 	k.roster = roster{named: make(map[string]*tenant), cap: q.opts.TenantRunning}
 	s.admission, s.carryOut = k, q.carryOut
-	s.ready.init(&s.slab, &s.number, &k.roster)
+	s.ready = k.order(nil, nil)
 	return k
 }
 
@@ -65,7 +67,7 @@ func (q *Queue[K]) hash(key K) uint64 { return maphash.Comparable(q.seed, key) }
 // Add makes key run as soon as it can. It fails with ErrStopped and ErrFull.
 // Adding a key that is in the queue changes when it runs as the table in the
 // package comment says, and never makes it run twice at once.
-func (q *Queue[K]) Add(key K) error { return q.AddWith(key, AddOptions{}) }
+func (q *Queue[K]) Add(key K) error { return q.add(key, request{band: -1}, "") }
 
 // AddAfter makes key run after d. If it is added again before, the earlier time
 // counts; AddOptions.Replace puts it off. A run for another reason uses the timer
@@ -77,20 +79,53 @@ func (q *Queue[K]) AddAfter(key K, d time.Duration) error {
 
 // AddWith is Add with options.
 func (q *Queue[K]) AddWith(key K, o AddOptions) error {
-	a := ask{reason: o.Reason}
-	a.band = o.Priority.n - 1
+	r := request{band: o.Priority.n - 1}
 	if o.Replace {
-		a.flags |= replaces
+		r.flags |= replaces
 	}
 	if o.Urgent {
-		a.flags |= urgent
-	}
-	if o.Urgent && !o.KeepAttempts {
-		a.flags |= restart
+		r.flags |= urgent
+		if !o.KeepAttempts {
+			r.flags |= restart
+		}
 	}
 	if o.After > 0 {
-		a.due = plus(q.env.now(), o.After)
+		r.due = plus(q.env.now(), o.After)
 	}
+	return q.add(key, r, o.Reason)
+}
+
+func (q *Queue[K]) add(key K, r request, reason string) error {
+	var a ask
+	var more *ask
+	if q.env.more || reason != "" {
+		a.reason, more = reason, &a
+		q.ask(key, more)
+	}
+	hash := maphash.Comparable(q.seed, key)
+	s := q.shards.of(hash)
+	if !s.mu.TryLock() {
+		s.mu.Wait()
+	}
+	i, e, at := find(s, uint32(hash), &key)
+	var err error
+	switch {
+	case !q.env.may().takesAdds():
+		err = ErrStopped
+	case e != nil:
+		s.add(i, e, r, more)
+	case !q.env.room():
+		err = ErrFull
+	default:
+		i, e = create(s, uint32(hash), &key, at)
+		s.add(i, e, r, more)
+	}
+	s.unlock()
+	return err
+}
+
+// ask looks up what an add has besides its request.
+func (q *Queue[K]) ask(key K, a *ask) {
 	if q.opts.Tenant != nil {
 		a.tenant, a.weight = q.opts.Tenant(key), 1
 		if q.opts.TenantWeight != nil {
@@ -100,15 +135,6 @@ func (q *Queue[K]) AddWith(key K, o AddOptions) error {
 	if q.env.delays {
 		a.now = q.env.now()
 	}
-	hash := q.hash(key)
-	s := q.shards.of(hash)
-	s.mu.Lock()
-	i, e, err := findOrCreate(s, uint32(hash), &key)
-	if err == nil {
-		s.add(i, e, &a)
-	}
-	s.unlock()
-	return err
 }
 
 // Cancel takes back what was to run later, and tells whether there was such a
@@ -143,6 +169,16 @@ func (q *Queue[K]) carryOut(s *shard, fx effects) {
 	}
 	if fx&fxTimer != 0 {
 		q.timer.set(s.due.Load())
+	}
+	if fx&fxRefund != 0 {
+		k := q.keepers[s.id]
+		s.mu.Lock()
+		refunds := k.refunds
+		k.refunds = nil
+		s.mu.Unlock()
+		for _, b := range refunds {
+			b.Refund(1)
+		}
 	}
 	if fx&fxLeft != 0 {
 		signal(q.news)

@@ -1,6 +1,11 @@
 package queue
 
-import "testing"
+import (
+	"slices"
+	"testing"
+
+	"github.com/tendhq/tend/queue/ratelimit"
+)
 
 // This file is all that the model, the stamps and the tests of bounds use of what
 // the package does not export.
@@ -28,6 +33,15 @@ func (k kind) works() bool { return true }
 // cost the keys of the other one a token, and holds up those that come after it.
 const pairsCostTokens = false
 
+// savedBy is the buckets of which a key has a token that it took before its run.
+func savedBy[K comparable](q *Queue[K], key K) (of []*ratelimit.Bucket) {
+	q.with(key, func(s *shard, i uint32, e *entry) bool {
+		of = slices.Clone(q.keepers[s.id].savedBy(i, e))
+		return true
+	})
+	return of
+}
+
 // touched is how many entries and cells loops looked at since the last call under one
 // critical section, at most.
 func touched[K comparable](q *Queue[K]) (most int) {
@@ -52,9 +66,20 @@ func skipRuns[K comparable](q *Queue[K], n uint64) {
 // beyond two for each key.
 func emptiest[K comparable](q *Queue[K]) (places, keys int) {
 	for k := range q.shards.all {
-		for _, f := range q.shards.all[k].ready.flows() {
-			if n := f.places(); n-2*f.deque.n > places-2*keys {
-				places, keys = n, f.deque.n
+		var all []*deque
+		switch o := q.shards.all[k].ready.(type) {
+		case *plain:
+			for _, l := range o.lanes {
+				all = append(all, &l.deque)
+			}
+		case *bands:
+			for _, f := range o.flows() {
+				all = append(all, &f.deque)
+			}
+		}
+		for _, d := range all {
+			if n := d.places(); n-2*d.n > places-2*keys {
+				places, keys = n, d.n
 			}
 		}
 	}

@@ -1,9 +1,7 @@
 package queue
 
 import (
-	"math"
 	"sync/atomic"
-	"time"
 
 	"github.com/tendhq/tend/internal/spin"
 )
@@ -20,19 +18,18 @@ import (
 type shard struct {
 	// What each run of a key changes lies together: an add in one processor and the run
 	// in another bring each cache line of it over.
-	mu      spin.Mutex
-	fx      effects
-	moment  int64 // the time of this critical section; 0: it was not asked for
+	mu spin.Mutex
+	fx effects
+	clock
 	id      uint8
 	top     uint32 // the band that was published last
 	adds    uint64
 	begun   uint64
-	began   uint64 // the sum of the times at which the keys that are running began
 	turns   turns
 	number  numbers
 	count   [states]int // entries by state
-	running deque       // keys whose run has begun, by run number
-	ready   bands
+	running ages
+	ready   order
 	slab
 	table     table
 	env       *env
@@ -40,36 +37,27 @@ type shard struct {
 	timed     heap[uint32] // entries that wait for a time
 	admission admission
 	carryOut  func(*shard, effects) // called without the lock
-	published *atomic.Uint32        // the top band that getters see without the lock
-	due       atomic.Int64          // for fxTimer
-	waited    Histogram             // how long keys were ready
-	worked    Histogram             // how long they ran
-	_         [64]byte              // the next shard's lock is in another cache line
+	shown     *shown
+	due       atomic.Int64 // for fxTimer
+	waited    Histogram    // how long keys were ready
+	worked    Histogram    // how long they ran
+	_         [64]byte     // the next shard's lock is in another cache line
 }
 
 // env is what the shards of a queue have in common.
 type env struct {
-	start   time.Time
-	word    atomic.Uint32
-	heldBy  atomic.Pointer[string] // the reason of the first hold over the whole queue
-	maxKeys int64
-	keys    atomic.Int64 // entries, counted only under MaxKeys
-	asks    bool         // buckets are asked before a run begins
-	delays  bool         // adds and runs are debounced
+	watch
+	word     atomic.Uint32
+	heldBy   atomic.Pointer[string] // the reason of the first hold over the whole queue
+	maxKeys  int64
+	sleeping *atomic.Int32 // see waiters
+	keys     atomic.Int64  // entries, counted only under MaxKeys
+	asks     bool          // buckets are asked before a run begins
+	delays   bool          // adds and runs are debounced
+	more     bool          // … or the queue has tenants: each add has an ask
 }
 
 func (v *env) may() word { return word(v.word.Load()) }
-
-// now is the time since the queue's start, on the monotonic clock. It is at least
-// 1: 0 means no time.
-func (v *env) now() int64 { return int64(time.Since(v.start)) + 1 }
-
-// at is the time of now for a time of the calendar, at least 1. What is further
-// away than a Duration can say is as good as never.
-func (v *env) at(t time.Time) int64 { return max(plus(1, t.Sub(v.start)), 1) }
-
-// time is the opposite of at.
-func (v *env) time(at int64) time.Time { return v.start.Add(time.Duration(at - 1)) }
 
 // room counts one more key, if there is room for it. CompareAndSwap, not Add and
 // undo: a transient overshoot would make a concurrent add fail.
@@ -82,12 +70,43 @@ func (v *env) room() bool {
 	return v.maxKeys == 0
 }
 
-// plus is now+d; far beyond a lifetime it is as good as never.
-func plus(now int64, d time.Duration) int64 {
-	if int64(d) > math.MaxInt64-1-now {
-		return math.MaxInt64 - 1
+// shown is what getters see of the shards without their locks.
+type shown struct {
+	some atomic.Uint64            // a bit for each shard with a key that may run
+	odd  atomic.Uint64            // … whose top band is not the middle one, that of nearly all keys
+	tops [maxShards]atomic.Uint32 // of these: their top bands, plus one
+}
+
+// top is the top band that a shard shows, plus one; 0: nothing may run.
+func (r *shown) top(k int) uint32 {
+	switch {
+	case r.some.Load()>>k&1 == 0:
+		return 0
+	case r.odd.Load()>>k&1 == 0:
+		return middle + 1
 	}
-	return now + int64(d)
+	return r.tops[k].Load()
+}
+
+// show lets getters see that the top of a shard, whose lock is held, has changed.
+func (r *shown) show(k uint8, was, is uint32) {
+	odd := func(top uint32) bool { return top != 0 && top != middle+1 }
+	if odd(was) || odd(is) {
+		r.tops[k].Store(is)
+		flip(&r.odd, k, odd(was), odd(is))
+	}
+	flip(&r.some, k, was != 0, is != 0)
+}
+
+// flip changes the bit of a shard whose lock is held, so that an addition will do.
+func flip(word *atomic.Uint64, k uint8, was, is bool) {
+	if was != is {
+		bit := uint64(1) << k
+		if was {
+			bit = -bit
+		}
+		word.Add(bit)
+	}
 }
 
 // turns counts what an order has given: one key in agingEvery is the oldest,
@@ -131,9 +150,8 @@ type admission interface {
 	wake() int64
 }
 
-// ask is an add with everything looked up that needs no lock.
+// ask is what only some adds have besides their request, looked up without a lock.
 type ask struct {
-	request
 	reason, tenant string
 	weight         int   // of the tenant; 0: the queue has no tenants
 	now            int64 // set if debouncing
@@ -143,14 +161,17 @@ type ask struct {
 type effects uint8
 
 const (
-	fxWake  effects = 1 << iota // a key became ready: wake a getter
-	fxTimer                     // something may be due earlier than before, see due
-	fxLeft                      // a key is not ready or running any more, while Drain or Stop wait
-	fxTick                      // something may run now: before the lock is free, see unlock
+	fxWake   effects = 1 << iota // a key became ready: wake a getter
+	fxTimer                      // something may be due earlier than before, see due
+	fxLeft                       // a key is not ready or running any more, while Drain or Stop wait
+	fxTick                       // something may run now: before the lock is free, see unlock
+	fxRefund                     // tokens go back to buckets
+	fxTop                        // another key may be next: getters may see another top band
 )
 
 func (s *shard) init(id uint8, v *env, keys layout) {
 	s.id, s.env, s.number = id, v, firstNumber
+	s.clock.init(&v.watch)
 	s.table.init()
 	s.slab.init(keys)
 	s.timed.by = byTime{&s.slab}
@@ -165,29 +186,25 @@ func (s *shard) unlock() {
 			s.fx |= fxTimer
 		}
 	}
-	fx := s.fx &^ fxTick
-	s.fx, s.moment = 0, 0
-	s.most, s.touched = max(s.most, s.touched), 0
-	if top := s.ready.top(); top != s.top {
-		s.top = top
-		s.published.Store(top)
+	fx := s.fx
+	if s.moment = 0; fx == 0 && s.touched == 0 { // as when a key is gone, or is in the queue already
+		s.mu.Unlock()
+		return
+	}
+	s.fx, s.most, s.touched = 0, max(s.most, s.touched), 0
+	if fx&fxTop != 0 {
+		if top := s.ready.top(); top != s.top {
+			s.shown.show(s.id, s.top, top)
+			s.top = top
+		}
 	}
 	if fx&fxTimer != 0 {
 		s.due.Store(s.wake())
 	}
 	s.mu.Unlock()
-	if fx != 0 {
+	if fx&(fxTimer|fxLeft|fxRefund) != 0 || fx&fxWake != 0 && s.env.sleeping.Load() != 0 {
 		s.carryOut(s, fx)
 	}
-}
-
-// now is the time of this critical section: the clock is read once, be it for one key or
-// for a thousand.
-func (s *shard) now() int64 {
-	if s.moment == 0 {
-		s.moment = s.env.now()
-	}
-	return s.moment
 }
 
 // wake is when something is due. What waits for a time does not become due any
@@ -234,39 +251,31 @@ func create[K comparable](s *shard, hash uint32, key *K, at spot) (i uint32, e *
 	return i, e
 }
 
-// findOrCreate is the entry of a key that is added.
-func findOrCreate[K comparable](s *shard, hash uint32, key *K) (i uint32, e *entry, err error) {
-	if !s.env.may().takesAdds() {
-		return 0, nil, ErrStopped
-	}
-	i, e, at := find(s, hash, key)
-	if e == nil {
-		if !s.env.room() {
-			return 0, nil, ErrFull
-		}
-		i, e = create(s, hash, key, at)
-	}
-	return i, e, nil
-}
-
 // add is the way of every add.
-func (s *shard) add(i uint32, e *entry, a *ask) {
+func (s *shard) add(i uint32, e *entry, r request, more *ask) {
 	s.adds++
-	if a.weight != 0 || a.reason != "" {
-		s.admission.join(i, e, a.reason, a.tenant, a.weight)
+	if more != nil {
+		if more.weight != 0 || more.reason != "" {
+			s.admission.join(i, e, more.reason, more.tenant, more.weight)
+		}
+		if more.now != 0 {
+			r = s.admission.delay(i, e, r, more.now)
+		}
 	}
-	if a.now != 0 {
-		a.request = s.admission.delay(i, e, a.request, a.now)
+	if e.state == StateReady && r == (request{band: -1}) {
+		return // as the tables say; most adds are of this kind
 	}
 	x, band := e.status(), e.band
 	if x.reborn() {
 		band = middle
 	}
-	if raises(x, band, a.request) {
-		band = uint8(a.band)
-		a.flags |= raised
+	if raises(x, band, r) {
+		band = uint8(r.band)
+		r.flags |= raised
 	}
-	s.move(i, e, onAdd(x, a.request), band)
+	if to := onAdd(x, r); to != x || band != e.band {
+		s.move(i, e, to, band)
+	}
 }
 
 // move gives an entry another status and band. It is the only place where an entry
@@ -291,11 +300,19 @@ func (s *shard) move(i uint32, e *entry, to status, band uint8) {
 	}
 	switch from {
 	case StateReady:
+		s.fx |= fxTop
 		if e.order != 0 { // else it was taken
 			s.ready.remove(i, e)
 		}
 	case StateRunning:
-		s.end(i, e)
+		if !e.is(asked) { // else its run has not begun
+			s.worked.count(s.until(e)-e.since(), e.flags)
+			s.touched += s.running.end(e.since())
+		}
+		e.order = 0
+		if e.is(recorded) {
+			s.admission.ran(i, e, -1)
+		}
 	case StateThrottled:
 		s.admission.leave(i, e, to.state == StateThrottled)
 	case StateDelayed, StateBackingOff, StateIdle:
@@ -311,15 +328,27 @@ func (s *shard) move(i uint32, e *entry, to status, band uint8) {
 	e.band = band
 	s.count[from]--
 	s.count[to.state]++
-	if from != to.state && to.state != StateRunning { // begin says since when it runs
+	switch {
+	case from == to.state, to.state == absent, to.state == StateRunning: // begin says since when it runs
+	case to.state == StateReady:
+		s.stamp(e)
+	default:
 		e.setSince(s.now())
 	}
 	switch to.state {
 	case absent:
-		s.forget(i, e)
+		s.count[absent]--
+		if e.is(recorded) {
+			s.admission.discard(i, e)
+		}
+		s.touched += s.table.remove(e.hash, i)
+		s.free(i, e)
+		if s.env.maxKeys > 0 {
+			s.env.keys.Add(-1)
+		}
 	case StateReady:
 		s.ready.push(i, e, s.number.next())
-		s.fx |= fxWake
+		s.fx |= fxWake | fxTop
 	case StateThrottled:
 		s.admission.enter(i, e)
 	case StateDelayed, StateBackingOff, StateIdle:
@@ -333,17 +362,28 @@ func (s *shard) move(i uint32, e *entry, to status, band uint8) {
 	}
 }
 
-// forget ends an entry that is in no order.
-func (s *shard) forget(i uint32, e *entry) {
-	s.count[absent]--
-	if e.is(recorded) {
-		s.admission.discard(i, e)
+// stamp notes since when a key is ready, and chooses how exactly it is timed until its run has
+// ended.
+func (s *shard) stamp(e *entry) {
+	e.flags &^= clocked | sample
+	switch {
+	case s.sample():
+		e.flags |= clocked | sample
+		e.setSince(s.exact())
+	case s.isWarm():
+		e.setSince(s.last)
+	default:
+		e.flags |= clocked
+		e.setSince(s.exact())
 	}
-	s.touched += s.table.remove(e.hash, i)
-	s.free(i, e)
-	if s.env.maxKeys > 0 {
-		s.env.keys.Add(-1)
+}
+
+// until is now for a key, as exactly as it is timed.
+func (s *shard) until(e *entry) int64 {
+	if e.is(clocked) {
+		return s.exact()
 	}
+	return s.now()
 }
 
 // take hands out the key whose turn it is, nil if there is none.
@@ -373,13 +413,13 @@ func (s *shard) take() (i uint32, e *entry) {
 
 // begin begins the run of a key that was taken.
 func (s *shard) begin(i uint32, e *entry) {
-	s.waited.observe(s.now() - e.since())
-	e.setSince(s.now())
+	now := s.until(e)
+	s.waited.count(now-e.since(), e.flags)
+	e.setSince(now)
 	s.begun++
-	s.began += uint64(e.since())
 	e.order = s.number.next()
-	s.running.push(cellOf(e.order, i))
-	if e.flags != 0 || s.env.delays {
+	s.running.begin(e.since())
+	if e.flags&^(clocked|sample) != 0 || s.env.delays {
 		if e.is(admitted) {
 			s.admission.unadmit(i, e, StateRunning)
 		}
@@ -388,26 +428,12 @@ func (s *shard) begin(i uint32, e *entry) {
 	}
 }
 
-// end ends the run of a key, or what was to be one.
-func (s *shard) end(i uint32, e *entry) {
-	if !e.is(asked) {
-		began := e.since()
-		s.worked.observe(s.now() - began)
-		s.began -= uint64(began)
-		s.touched += s.running.remove(e.order)
-	}
-	e.order = 0
-	if e.is(recorded) {
-		s.admission.ran(i, e, -1)
-	}
-}
-
 // runs is the entry of the run with a number, nil if that has ended.
 func (s *shard) runs(i uint32, number uint64) *entry {
 	if c, _ := s.split(i); c.first == nil {
 		return nil
 	}
-	if e := s.at(i); e.state == StateRunning && e.order == number {
+	if e := s.at(i); e.order == number {
 		return e
 	}
 	return nil

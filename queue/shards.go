@@ -24,8 +24,8 @@ type shards struct {
 
 	// What getters see without the locks. It is never less than what may run once
 	// the locks are free, so that no getter goes to sleep over a ready key.
-	_        [64]byte
-	tops     [maxShards]atomic.Uint32 // top bands, plus one; 0: nothing may run
+	_ [64]byte
+	shown
 	current  atomic.Uint32
 	unserved atomic.Uint32 // the current shard until it had its dispatch, plus one; 0: it had
 	_        [64]byte
@@ -37,7 +37,7 @@ func (r *shards) init(n int, v *env, keys layout) {
 	r.mask = uint64(n - 1)
 	for k := range r.all {
 		r.all[k].init(uint8(k), v, keys)
-		r.all[k].published = &r.tops[k]
+		r.all[k].shown = &r.shown
 	}
 }
 
@@ -47,7 +47,7 @@ func (r *shards) of(hash uint64) *shard { return &r.all[hash>>58&r.mask] }
 // lock locks the shard to take from, nil if nothing may run.
 func (r *shards) lock() *shard {
 	if r.unserved.Load() != 0 {
-		if k := r.unserved.Swap(0); k != 0 && r.tops[k-1].Load() != 0 {
+		if k := r.unserved.Swap(0); k != 0 && r.some.Load()>>(k-1)&1 != 0 {
 			r.all[k-1].mu.Lock()
 			return &r.all[k-1]
 		}
@@ -70,17 +70,20 @@ func (r *shards) lock() *shard {
 
 // highest is the set of the shards whose top band is highest; 0: no key may run.
 func (r *shards) highest() (equals uint64) {
-	top := uint32(1)
-	for k := range r.all {
-		t := r.tops[k].Load()
+	some := r.some.Load()
+	if r.odd.Load() == 0 {
+		return some
+	}
+	top := uint32(0)
+	for ; some != 0; some &= some - 1 {
+		k := bits.TrailingZeros64(some)
+		t := r.top(k)
 		if t > top {
 			top, equals = t, 0
 		}
-		bit := uint64(1) << k
-		if t != top {
-			bit = 0
+		if t == top {
+			equals |= 1 << k
 		}
-		equals |= bit
 	}
 	return equals
 }

@@ -4,6 +4,8 @@ import (
 	"math/bits"
 	"slices"
 	"unsafe"
+
+	"github.com/tendhq/tend/queue/ratelimit"
 )
 
 // entry is all there is to know about a key that is not held, not failing with
@@ -201,7 +203,11 @@ type extra struct {
 	first int64 // the first add of a debounced run, 0: none
 	cool  int64 // it does not start before, by Debounce.Interval
 	was   place // should the line that has admitted it refuse it again
+	saved *savings
 }
+
+// savings are the buckets whose token a key has, while it waits for one of another bucket.
+type savings struct{ of []*ratelimit.Bucket }
 
 // place is where a key was in a bucket's line; the zero place: in none.
 type place struct {

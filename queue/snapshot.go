@@ -15,7 +15,7 @@ import (
 type Entry[K comparable] struct {
 	Key       K
 	State     State
-	Since     time.Time // in that state, to a microsecond
+	Since     time.Time // in that state, to a microsecond; in a busy queue up to two milliseconds early
 	Attempts  int       // failures in a row
 	Next      time.Time // when it runs next; zero: not by time
 	LastError error     // of the last run, until one succeeds; its text is cut to MaxErrorText
@@ -77,7 +77,7 @@ func viewOf[K comparable](k *keeper, i uint32) Entry[K] {
 			x.LastError = briefError{r.err}
 		}
 		x.Reasons = s.reasonsOf(r.reasons)
-		if t := s.ready.tenantOf(i, e); t != nil {
+		if t := k.tenantOf(i, e); t != nil {
 			x.Tenant = t.name
 		}
 	}
@@ -105,7 +105,7 @@ func (k *keeper) why(i uint32, e *entry) string {
 	if by := k.s.env.heldBy.Load(); by != nil {
 		return "queue held: " + *by
 	}
-	switch t := k.s.ready.tenantOf(i, e); {
+	switch t := k.tenantOf(i, e); {
 	case t == nil || !t.blocked:
 		return ""
 	case t.holds.lasts():

@@ -28,8 +28,8 @@ func (s State) String() string {
 	return "unknown"
 }
 
-// flag holds what is true of an entry beside its state. An entry without flags
-// has nothing but itself, and its key takes the short branches everywhere.
+// flag holds what is true of an entry beside its state. An entry without flags,
+// but for the last two, has nothing but itself, and its key takes the short branches everywhere.
 type flag uint16
 
 const (
@@ -41,6 +41,8 @@ const (
 	admitted                  // its bucket's line made it ready: it goes before others that wait
 	asked                     // taken, but its run has not begun: its buckets are being asked
 	restart                   // one of the urgent adds during the run starts the attempts from 0
+	clocked                   // the clock was read when it became ready, and is when its run begins and ends
+	sample                    // … and how long that takes counts for others of which it is not known
 
 	// Of a request alone:
 	replaces // AddOptions.Replace

@@ -81,18 +81,17 @@ func (s *shard) stats(st *Stats, bands *[maxBands]int) {
 	st.WorkTime.add(&s.worked)
 	s.ready.depths(bands)
 	now := s.env.now()
-	age := func(r *StateStats, e *entry) {
-		if e == nil {
-			return
-		}
-		if since := s.env.time(e.since() + 1); r.Oldest.IsZero() || since.Before(r.Oldest) {
+	age := func(r *StateStats, at int64) {
+		if since := s.env.time(at + 1); r.Oldest.IsZero() || since.Before(r.Oldest) {
 			r.Oldest = since
 		}
 	}
-	age(&rows[StateReady], s.ready.oldestEntry())
-	if s.running.n > 0 {
-		age(&rows[StateRunning], s.at(s.running.first().i))
-		rows[StateRunning].Total += time.Duration(uint64(s.running.n)*uint64(now) - s.began)
+	if e := s.ready.oldestEntry(); e != nil {
+		age(&rows[StateReady], e.since())
+	}
+	if r := &s.running; r.runs() > 0 {
+		age(&rows[StateRunning], r.oldest())
+		rows[StateRunning].Total += time.Duration(r.runs()*now - r.sum)
 	}
 }
 

@@ -39,6 +39,7 @@ func (q *Queue[K]) advance(to word) {
 	}
 	if to == stopped {
 		q.timer.stop()
+		q.env.watch.stop()
 	}
 	// Never put off: a hold that was made meanwhile may have set it, and a tick for
 	// nothing does no harm.

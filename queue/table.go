@@ -34,7 +34,7 @@ const (
 	minSegment   = 16
 	splitSegment = 1008
 	afterSplit   = 672
-	sparseDepth  = 4  // up to some 4,000 keys segments are a quarter full at most, beyond it four fifths
+	sparseDepth  = 4  // up to some 4,000 keys segments are half full at most, beyond it four fifths
 	maxDepth     = 22 // beyond it segments grow without splitting: hashes have 32 bits
 )
 
@@ -64,15 +64,22 @@ func (s *segment) seek(hash uint32, word uint64) uint32 {
 // insert adds index i, which must not be there: into the empty slot where the search
 // for it ended. It tells how many words it moved to make room.
 func (t *table) insert(hash, i uint32, at spot) (moved int) {
+	if at.in.n >= at.in.high {
+		at, moved = t.room(hash, at)
+	}
+	at.in.n++
+	at.in.words[at.p] = uint64(hash)<<32 | uint64(i+1)
+	return moved
+}
+
+func (t *table) room(hash uint32, at spot) (_ spot, moved int) {
 	for at.in.n >= at.in.high {
 		moved += int(at.in.n)
 		t.grow(hash)
 		at.in = t.segment(hash)
 		at.p = at.in.seek(hash, 0)
 	}
-	at.in.n++
-	at.in.words[at.p] = uint64(hash)<<32 | uint64(i+1)
-	return moved
+	return at, moved
 }
 
 // remove takes index i out and moves back what was displaced by it, so that
@@ -81,15 +88,7 @@ func (t *table) insert(hash, i uint32, at spot) (moved int) {
 // 64 KB: where the number of keys goes up and down all the time it would grow again as often.
 func (t *table) remove(hash, i uint32) (moved int) {
 	s := t.segment(hash)
-	s.closeGap(s.seek(hash, uint64(hash)<<32|uint64(i+1)))
-	if s.n--; s.n*16 < s.high && s.depth >= sparseDepth && len(s.words) > minSegment {
-		moved = int(s.n)
-		t.replace(hash, s.part(0, 0, s.depth, max(len(s.words)/4, minSegment)))
-	}
-	return moved
-}
-
-func (s *segment) closeGap(gap uint32) {
+	gap := s.seek(hash, uint64(hash)<<32|uint64(i+1))
 	words, size := s.words, uint32(len(s.words))
 	for p := gap; ; {
 		if p++; p == size {
@@ -105,6 +104,11 @@ func (s *segment) closeGap(gap uint32) {
 		}
 	}
 	words[gap] = 0
+	if s.n--; s.n*16 < s.high && s.depth >= sparseDepth && len(s.words) > minSegment {
+		moved = int(s.n)
+		t.replace(hash, s.part(0, 0, s.depth, max(len(s.words)/4, minSegment)))
+	}
+	return moved
 }
 
 // distance is how many slots it is from a to b, on over the end.
@@ -151,7 +155,7 @@ func (s *segment) part(bit, is uint32, depth uint8, size int) *segment {
 	size = max(size, n*3/2)
 	to := &segment{words: make([]uint64, size), n: uint32(n), high: uint32(size / 5 * 4), depth: depth}
 	if depth < sparseDepth {
-		to.high = uint32(size / 4)
+		to.high = uint32(size / 2)
 	}
 	for _, w := range s.words {
 		if w != 0 && uint32(w>>32)&bit == is {

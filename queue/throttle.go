@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"slices"
 	"time"
 
 	"github.com/tendhq/tend/queue/ratelimit"
@@ -14,12 +15,16 @@ func (k *keeper) pay(i uint32, e *entry, buckets []*ratelimit.Bucket, now time.T
 		s.settle(i, e, outcome{kind: done}, nil)
 		return false
 	}
-	refused := k.takeTokens(e, buckets, now)
+	refused := k.takeTokens(i, e, buckets, now)
 	if refused == nil {
+		k.refund(i, e, buckets)
 		s.begin(i, e)
 		return true
 	}
 	s.turns--
+	if e.is(admitted) {
+		k.save(i, e, buckets, refused, now)
+	}
 	if x := k.extraOf(i, e); x != nil {
 		x.first = 0 // its turn came: the row of debounced adds is over
 	}
@@ -35,13 +40,36 @@ func (k *keeper) pay(i uint32, e *entry, buckets []*ratelimit.Bucket, now time.T
 
 // takeTokens takes a token from each bucket, or none from any: then it names one that has
 // none, or in whose line are keys that go before e.
-func (k *keeper) takeTokens(e *entry, buckets []*ratelimit.Bucket, now time.Time) (refused *ratelimit.Bucket) {
+func (k *keeper) takeTokens(i uint32, e *entry, buckets []*ratelimit.Bucket, now time.Time) (refused *ratelimit.Bucket) {
 	for _, b := range buckets {
 		if l := k.lines[b.ID()]; l != nil && l.top() > uint32(e.band) && !e.is(admitted) {
 			return b
 		}
 	}
-	return ratelimit.TakeAll(now, buckets)
+	return ratelimit.TakeAll(now, buckets, k.savedBy(i, e)...)
+}
+
+// save takes the token for which a line has admitted a key that another bucket refuses, and
+// keeps it until that one has a token too. Else the key would lose one while it waits for the
+// other, in turn and for ever. But no more keys have tokens that they cannot use than is
+// necessary: in the line of the bucket that refuses it the key is to be the oldest, or alone in
+// the highest band.
+func (k *keeper) save(i uint32, e *entry, buckets []*ratelimit.Bucket, refused *ratelimit.Bucket, now time.Time) {
+	x := k.s.record(i).extra
+	from, to := k.lines[x.was.line].bucket, k.lines[refused.ID()]
+	if from == refused || !slices.Contains(buckets, from) {
+		return
+	}
+	if to != nil && to.top() > uint32(e.band) {
+		if first := to.oldestEntry(); first != nil && first.order < x.was.number {
+			return
+		}
+	}
+	had := k.savedBy(i, e)
+	if slices.Contains(had, from) || ratelimit.TakeAll(now, []*ratelimit.Bucket{from}) != nil {
+		return
+	}
+	x.saved = &savings{append(had, from)}
 }
 
 // line makes the line of a bucket, if there is none.
@@ -51,9 +79,7 @@ func (k *keeper) line(b *ratelimit.Bucket) {
 		return
 	}
 	l := &line{bucket: b, unwatch: func() {}}
-	l.init(&s.slab, &s.number, &k.roster)
-	l.groups = make(map[uint32]*group)
-	l.pass = func(t *tenant) { t.countAdmitted(b.ID(), 0) }
+	l.order = k.order(make(map[uint32]*group), func(t *tenant) { t.countAdmitted(b.ID(), 0) })
 	k.lines[b.ID()] = l
 	if s.env.may().phase() == open { // else no token lets a key run any more, and the bucket may outlive the queue
 		l.unwatch = b.Watch(func() { k.locked(func() { k.retry(l) }) })
@@ -94,7 +120,7 @@ func (k *keeper) leave(i uint32, e *entry, stays bool) {
 
 // trimLine ends a line that has no keys any more.
 func (k *keeper) trimLine(l *line) {
-	if l.n > 0 || l.admitted > 0 {
+	if l.size() > 0 || l.admitted > 0 {
 		return
 	}
 	l.unwatch()
@@ -107,7 +133,7 @@ func (k *keeper) admitOne(l *line, i uint32, e *entry) {
 	l.admitted++
 	k.s.extra(i, e).was = place{l.bucket.ID(), e.order, e.band}
 	e.order = 0
-	if t := k.s.ready.tenantOf(i, e); t != nil {
+	if t := k.tenantOf(i, e); t != nil {
 		t.countAdmitted(l.bucket.ID(), 1)
 	}
 	to := e.status().start(0)
@@ -120,7 +146,7 @@ func (k *keeper) unadmit(i uint32, e *entry, to State) {
 	l := k.lines[k.s.record(i).was.line]
 	e.flags &^= admitted
 	l.admitted, l.stood = l.admitted-1, 0
-	if t := k.s.ready.tenantOf(i, e); t != nil {
+	if t := k.tenantOf(i, e); t != nil {
 		if t.countAdmitted(l.bucket.ID(), -1); t.blocked {
 			l.blocked--
 		}

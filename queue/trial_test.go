@@ -83,6 +83,8 @@ type trial struct {
 	mu                sync.Mutex // guards answers and turns
 	answers           []answer
 	turns             []string // keys whose buckets were asked for
+	saves             []saving
+	asked             map[string]time.Time // when they were last
 	fillers           int
 }
 
@@ -122,7 +124,7 @@ func bucketsOf(key string) []int {
 }
 
 func newTrial(t testing.TB, k kind) *trial {
-	r := &trial{t: t, kind: k, items: map[string]Item[string]{}}
+	r := &trial{t: t, kind: k, items: map[string]Item[string]{}, asked: map[string]time.Time{}}
 	r.m = &model{
 		debounce: k.debounce, maxKeys: k.maxKeys,
 		keys: map[string]*modelKey{}, tenants: map[string]*modelTenant{},
@@ -144,8 +146,10 @@ func newTrial(t testing.TB, k kind) *trial {
 			r.m.buckets = append(r.m.buckets, &modelBucket{rate: rate, burst: n + 1, tokens: float64(n + 1), at: time.Now()})
 		}
 		o.Buckets = func(key string, dst []*ratelimit.Bucket) []*ratelimit.Bucket {
+			r.noteSavings(key)
 			r.mu.Lock()
 			r.turns = append(r.turns, key)
+			r.asked[key] = time.Now()
 			r.mu.Unlock()
 			dst = append(dst, nil)
 			for _, b := range bucketsOf(key) {
@@ -440,6 +444,23 @@ func (r *trial) observe() {
 	r.checkSleepers()
 }
 
+// saving is a token that a key took before its run: when its turn came last.
+type saving struct {
+	key    string
+	bucket int
+	at     time.Time
+}
+
+// noteSavings notes what key took at its last turn. It is called at its next turn, which may
+// be that of its run, and when the queue has nothing to do.
+func (r *trial) noteSavings(key string) {
+	for _, b := range savedBy(r.q, key) {
+		r.mu.Lock()
+		r.saves = append(r.saves, saving{key, slices.Index(r.buckets, b), r.asked[key]})
+		r.mu.Unlock()
+	}
+}
+
 // noteTurns tells the model of each key whose turn came, once the queue has nothing to do.
 // A key that its buckets refused then may be ready again by now, so that its state does
 // not show it.
@@ -450,6 +471,16 @@ func (r *trial) noteTurns() {
 	turns := r.turns
 	r.turns = nil
 	r.mu.Unlock()
+	for _, key := range turns {
+		r.noteSavings(key)
+	}
+	for _, s := range r.saves {
+		if k := r.m.keys[s.key]; !slices.Contains(k.saved, s.bucket) {
+			r.note("%s saves the token of bucket %d", letter(s.key), s.bucket)
+			r.m.save(s.key, s.bucket, s.at)
+		}
+	}
+	r.saves = nil
 	for _, key := range turns {
 		r.m.hadTurn(key)
 	}

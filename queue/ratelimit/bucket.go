@@ -219,8 +219,9 @@ func (b *Bucket) Watch(f func()) (stop func()) {
 
 // TakeAll takes a token from each of the buckets, or none from any: then it gives one that
 // has none at now. A bucket that is there twice counts once, a nil one does not; the slice is
-// sorted, and both are taken out of it.
-func TakeAll(now time.Time, buckets []*Bucket) (refused *Bucket) {
+// sorted, and both are taken out of it. Of the buckets in had the caller has a token that it
+// took before: these give none, but refuse while they are paused.
+func TakeAll(now time.Time, buckets []*Bucket, had ...*Bucket) (refused *Bucket) {
 	buckets = slices.DeleteFunc(buckets, func(b *Bucket) bool { return b == nil })
 	// In the order of numbers, so that two callers do not wait for each other's locks.
 	slices.SortFunc(buckets, func(a, b *Bucket) int { return cmp.Compare(a.id, b.id) })
@@ -228,13 +229,19 @@ func TakeAll(now time.Time, buckets []*Bucket) (refused *Bucket) {
 	for _, b := range buckets {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		if n, _ := b.availableLocked(now); n == 0 && refused == nil {
+		n, _ := b.availableLocked(now)
+		if slices.Contains(had, b) && !b.until.After(now) {
+			n = 1
+		}
+		if n == 0 && refused == nil {
 			refused = b
 		}
 	}
 	if refused == nil {
 		for _, b := range buckets {
-			b.takeLocked(now, 1)
+			if !slices.Contains(had, b) {
+				b.takeLocked(now, 1)
+			}
 		}
 	}
 	return refused
