@@ -127,7 +127,7 @@ func TestLateInitialisationThatFlapsIsSlowed(t *testing.T) {
 		if looks > 30 {
 			t.Errorf("%d looks in a minute, want about 24", looks)
 		}
-		var slowed []struct{ Field, Old, New string }
+		slowed := c.Snapshot().Slowed
 		if len(slowed) != 1 || slowed[0].Field != "Tags" || slowed[0].Old == slowed[0].New {
 			t.Errorf("the snapshot has %+v, want the tags in two orders", slowed)
 		}
