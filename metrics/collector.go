@@ -423,6 +423,7 @@ func control(s sink, c reconcile.Snapshot, st queue.Stats, runs []prometheus.Exe
 	s.count(terminalErrors, c.Runs.Terminal, name)
 	s.count(panics, c.Runs.Panic, name)
 	s.count(timeouts, c.Runs.Timeout, name)
+	s.count(putOff, c.PutOff, name)
 	s.histogram(reconcileTime, &st.WorkTime, reconcileBuckets, runs, name)
 	s.gauge(maxWorkers, float64(c.Workers), name)
 	s.gauge(activeWorkers, float64(c.Active), name)

@@ -57,6 +57,7 @@ var (
 	shardsWon      = describe("tend_controller_shards_won_total", "Shards that this process came to hold.", "controller")
 	handovers      = describe("tend_controller_handovers_total", "Shards that this process gave up for another that is to have them.", "controller")
 	leasesLost     = describe("tend_controller_leases_lost_total", "Shards that were taken away from this process, because their lease could not be renewed in time or was removed.", "controller")
+	putOff         = describe("tend_controller_put_off_runs_total", "Runs that were put off, because changes of the spec made their key run more than ten times in ten seconds.", "controller")
 	adaptLimit     = describe("tend_controller_adapt_limit", "The least and the most workers that an adapting controller may have.", "controller", "limit")
 	adaptSteps     = describe("tend_controller_adapt_steps_total", "How often an adapting controller took one worker more (up) or halved them (down).", "controller", "direction")
 	sourceSynced   = describe("tend_source_synced", "1 if the source has sent everything that was there when it started.", "controller", "source")

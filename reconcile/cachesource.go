@@ -20,6 +20,11 @@ import (
 // was asked for, the object is gone or was unpaused, and the key's own run did
 // not write it. FromWith has another rule. An object that another writer made unready
 // runs too, see FromOptions.ByOthers.
+//
+// A key that changes of the spec make run more than ten times in ten seconds is slowed: to
+// one run in a growing time of 10 ms to a minute, or to Options.Resync if that is shorter. Ten
+// seconds without a change end that; a kick, a deletion and what else makes a key run do not
+// wait (promise R5). Until then no such change ends a run (Options.EndSuperseded).
 func From[S, T any](c *cache.Cache[S, T], when ...Predicate[S, T]) Source[Request] {
 	if slices.ContainsFunc(when, isNilPredicate) {
 		return Source[Request]{bad: errors.New("From: a nil Predicate")}
@@ -29,8 +34,15 @@ func From[S, T any](c *cache.Cache[S, T], when ...Predicate[S, T]) Source[Reques
 
 // FromOptions is what else From can do.
 type FromOptions[S, T any] struct {
-	// When says which changes matter. It takes the place of the default, Changed.
+	// When says which changes matter. It takes the place of the default, Changed. It is not
+	// asked about what is there at the start and in shards that are gained, nor before a
+	// resync: see Only.
 	When Predicate[S, T]
+	// Only says which objects the controller is about, as those of a class: the source adds
+	// the keys of others never, and they are not run again by Options.Resync. An object that
+	// becomes one of them is run whatever When says. It must not write to the object, and must
+	// not block. Default: all.
+	Only func(o *store.Object[S, T]) bool
 	// ByOthers says which further changes matter if the key's own run did not make them.
 	// They are not urgent, and the key runs a second later. Default: BecameUnready if When
 	// is the default too, else none: what waits for the object would wait until the next
@@ -58,16 +70,17 @@ func FromWith[S, T any](c *cache.Cache[S, T], given *FromOptions[S, T]) Source[R
 	}
 	return Source[Request]{
 		Name: c.Name(), kind: c.Kind(), cache: c,
-		exists: func(k Request) bool { _, ok := c.Get(k); return ok },
+		exists: func(k Request) bool { obj, _ := c.Get(k); return o.isFor(obj) },
 		Run: func(ctx context.Context, to Sink[Request]) error {
 			out := outletOf(to)
 			return follow(ctx, c, out, func(ch cache.Change[S, T], gained []int) error {
+				is, was := o.isFor(ch.New), o.isFor(ch.Old)
 				initial := queue.AddOptions{Priority: bandInitial}
 				if ch.New != nil && (!ch.New.Ready() || ch.New.Deleting()) {
 					initial.Priority = bandUnready
 				}
 				if gained != nil {
-					if !out.feed.inShards(ch.Key, gained) {
+					if !is || !out.feed.inShards(ch.Key, gained) {
 						return nil
 					}
 					return AddWaiting(ctx, to, ch.Key, initial)
@@ -75,12 +88,17 @@ func FromWith[S, T any](c *cache.Cache[S, T], given *FromOptions[S, T]) Source[R
 				at := seen[Request]{key: ch.Key, cache: c, rev: revisionOf(ch)}
 				defer out.feed.of.writes.show(at) // after the question whose write it was has been answered
 				switch {
+				case !is && (ch.New != nil || !was):
+					return nil
 				case ch.Initial:
 					return AddWaiting(ctx, to, ch.Key, initial)
+				case ch.Old != nil && !was:
+					at.urgent = true
 				case o.When(ch):
-					at.urgent, at.supersedes = o.Urgent(ch), supersedes(ch)
+					at.after = slowDown(c.Store(), out.feed.of.k, ch)
+					at.urgent, at.supersedes = o.Urgent(ch), at.after == 0 && supersedes(ch)
 				case o.ByOthers != nil && o.ByOthers(ch):
-					at.after = othersPause
+					at.byOthers, at.after = true, othersPause
 				default:
 					return nil
 				}
@@ -88,6 +106,11 @@ func FromWith[S, T any](c *cache.Cache[S, T], given *FromOptions[S, T]) Source[R
 			})
 		},
 	}
+}
+
+// isFor reports whether there is an object, and the controller is about it.
+func (o *FromOptions[S, T]) isFor(obj *store.Object[S, T]) bool {
+	return obj != nil && (o.Only == nil || o.Only(obj))
 }
 
 // follow calls each for every change of a cache, and Synced where it belongs. gained is not

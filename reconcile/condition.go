@@ -30,8 +30,12 @@ type Snapshot struct {
 	Sources     []SourceSnapshot   `json:"sources"`
 	Queue       []queue.StateStats `json:"queue"`
 	Runs        Counts             `json:"runs"`
-	Leases      LeaseCounts        `json:"leases"`
-	Adapt       *AdaptSnapshot     `json:"adapt,omitempty"` // nil: the number of workers stays as set
+	// PutOff counts the runs that began later because changes of the spec came too often;
+	// Slowed are the keys that are slowed for that now, at most 100, the oldest first.
+	PutOff uint64         `json:"putOff"`
+	Slowed []SlowedKey    `json:"slowed,omitempty"`
+	Leases LeaseCounts    `json:"leases"`
+	Adapt  *AdaptSnapshot `json:"adapt,omitempty"` // nil: the number of workers stays as set
 	// Waiting is the source or cache that keeps a server which holds the controller's lease, or
 	// needs none, from being ready: its first list has not ended. A slow list is no error.
 	Waiting string `json:"waiting,omitempty"`
@@ -102,6 +106,7 @@ func (s *supervisor[K]) condition() condition {
 	c.Loading, c.LoadingFrom = s.loadingShards()
 	c.Queue = s.k.q.Stats().States
 	c.Runs, _ = s.pool.totals()
+	c.Slowed, c.PutOff = s.k.brake.snapshot(s.k.since())
 
 	unplaced := healthOf(ungrouped(v.place)) // the store of its leases
 	ill := []error{unplaced}

@@ -24,6 +24,10 @@ type EachFunc[K comparable, V any] func(ctx context.Context, key K, want *V) (Re
 // gone: it is reported (Options.OnError, Health) and tried again with a backoff of
 // 500 ms to 1 min, never later than the interval.
 //
+// A list that is empty where the one before was not, or that lacks more than half of the
+// keys and more than ten, takes none for gone either, until the next list that does not fail
+// lacks them too. Both are logged. [EachOptions].MaxGone refuses more.
+//
 // What vanished while the process was down, or while the key's shard was on its way from
 // one server to another, is not reported, because nothing remembers it. Where that matters,
 // keep what is declared in a store ([For]).
@@ -31,6 +35,26 @@ type EachFunc[K comparable, V any] func(ctx context.Context, key K, want *V) (Re
 // list may be called on any goroutine, but never twice at once. Its map is copied, its
 // values are not: a run may read them while list runs again.
 func Each[K comparable, V any](name string, interval time.Duration, list func(ctx context.Context) (map[K]V, error), f EachFunc[K, V], o *Options[K]) (*Controller[K], error) {
+	return EachWith(name, interval, list, f, &EachOptions[K, V]{Options: orZero(o)})
+}
+
+// EachOptions are the options of EachWith. Nil and zero fields mean the stated default.
+type EachOptions[K comparable, V any] struct {
+	Options[K] // of the controller
+
+	// Equal reports whether two values of a key ask for the same. A value that differs in each
+	// list, as one with the time at which it was seen, would end the key's backoff each time.
+	// It is called on the goroutine that lists. Default: reflect.DeepEqual.
+	Equal func(a, b V) bool
+	// MaxGone returns how many keys a list may lack of the known ones; 0 or less: none. A list
+	// that lacks more takes none for gone: it counts as one that failed, and is asked again
+	// after the interval, until it lacks fewer or MaxGone allows more. It is called on the
+	// goroutine that lists. Default: all.
+	MaxGone func(known int) int
+}
+
+// EachWith is Each with options of its own; nil is the defaults.
+func EachWith[K comparable, V any](name string, interval time.Duration, list func(ctx context.Context) (map[K]V, error), f EachFunc[K, V], given *EachOptions[K, V]) (*Controller[K], error) {
 	switch {
 	case interval <= 0:
 		return nil, fmt.Errorf("reconcile: Each(%q): needs an interval above 0, got %v", name, interval)
@@ -39,10 +63,14 @@ func Each[K comparable, V any](name string, interval time.Duration, list func(ct
 	case f == nil:
 		return nil, fmt.Errorf("reconcile: Each(%q): no function", name)
 	}
-	p := &polled[K, V]{list: list, all: true, same: func(a, b V) bool { return reflect.DeepEqual(a, b) }}
+	o := orZero(given)
+	p := &polled[K, V]{list: list, all: true, same: o.Equal, maxGone: o.MaxGone}
+	if p.same == nil {
+		p.same = func(a, b V) bool { return reflect.DeepEqual(a, b) }
+	}
 	c, err := New(name, Func[K](func(ctx context.Context, key K) (Result, error) {
 		return f(ctx, key, p.value(key))
-	}), o)
+	}), &o.Options)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
 )
 
@@ -265,4 +266,112 @@ func ExampleEach() {
 	}
 	_ = c.Run(ctx)
 	// Output: point www to 192.0.2.1
+}
+
+// A list that comes back empty once, as that of a cloud in trouble, removes nothing.
+//
+// Negative control: with keep always returning nil at its beginning this test and
+// TestMaxGoneKeepsKeysUntilItAllowsMore fail.
+func TestEachTakesManyKeysForGoneOnlyWhenTwoListsLackThem(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		all := map[string][]int{}
+		var gone []string
+		for i := range 30 {
+			all[fmt.Sprintf("k%02d", i)] = []int{1}
+			gone = append(gone, fmt.Sprintf("k%02d gone", i))
+		}
+		logger, log := quiet()
+		l := &listed{want: all}
+		c := each(t, l, &reconcile.Options[string]{Logger: logger})
+		start(t, c)
+		expect(t, "first runs", len(l.ran()), 30)
+		for _, left := range []int{0, 14} {
+			part := map[string][]int{}
+			for i := range left {
+				part[fmt.Sprintf("k%02d", i)] = []int{1}
+			}
+			l.edit(func() { l.want = part })
+			rest(time.Minute)
+			if ran := l.ran(); len(ran) != 30 || slices.ContainsFunc(ran, func(r string) bool { return strings.HasSuffix(r, "gone") }) {
+				t.Errorf("after one list of %d keys: %d runs, %q", left, len(ran), ran)
+			}
+			l.edit(func() { l.want = all })
+			rest(time.Minute)
+			expect(t, "runs when they were back", len(l.ran()), 30)
+		}
+		l.edit(func() { l.want = nil })
+		rest(time.Minute)
+		l.edit(func() { l.err = errors.New("no answer") })
+		rest(time.Minute)
+		l.edit(func() { l.err = nil })
+		l.ran()
+		rest(2 * time.Minute)
+		expectRuns(t, l, gone...)
+		for _, want := range []string{"a second one has to agree", "they are taken for gone", "gone=30 of=30"} {
+			if !strings.Contains(log.String(), want) {
+				t.Errorf("the log lacks %q:\n%s", want, log)
+			}
+		}
+	})
+}
+
+func TestEachTakesFewKeysForGoneAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		l := &listed{want: map[string][]int{"a": {1}, "b": {1}, "c": {1}}}
+		start(t, each(t, l, nil))
+		l.ran()
+		l.edit(func() { l.want = map[string][]int{"a": {1}} })
+		rest(time.Minute)
+		expectRuns(t, l, "a[1]", "b gone", "c gone")
+	})
+}
+
+func TestMaxGoneKeepsKeysUntilItAllowsMore(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		l := &listed{want: map[string][]int{"a": {1}, "b": {1}, "c": {1}}}
+		most := 1
+		c := must[*reconcile.Controller[string]](t)(reconcile.EachWith("records", time.Minute, l.list, l.run,
+			&reconcile.EachOptions[string, []int]{MaxGone: func(known int) int { expect(t, "known keys", known, 3); return most }}))
+		start(t, c)
+		l.ran()
+		l.edit(func() { l.want = map[string][]int{"a": {2}} })
+		rest(5 * time.Minute)
+		if ran := l.ran(); len(ran) != 15 || slices.Contains(ran, "b gone") || !slices.Contains(ran, "a[2]") {
+			t.Errorf("ran %q", ran)
+		}
+		if err := c.Health(); err == nil || !strings.Contains(err.Error(), "lacks 2 of 3 keys") {
+			t.Errorf("health: %v", err)
+		}
+		most = 2
+		rest(time.Minute)
+		expectRuns(t, l, "a[2]", "b gone", "c gone")
+		if err := c.Health(); err != nil {
+			t.Errorf("health: %v", err)
+		}
+	})
+}
+
+// A value with a timestamp would end the backoff of its key at each interval.
+//
+// Negative control: with reflect.DeepEqual in place of Equal the key runs at each interval.
+func TestEqualKeepsTheBackoffOfAKeyWhoseValueLooksNew(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		type seen struct{ want, at int }
+		n, runs := 0, 0
+		list := func(context.Context) (map[string]seen, error) {
+			n++
+			return map[string]seen{"a": {1, n}}, nil
+		}
+		f := func(context.Context, string, *seen) (result, error) {
+			runs++
+			return result{}, errBoom
+		}
+		c := must[*reconcile.Controller[string]](t)(reconcile.EachWith("records", 50*time.Millisecond, list, f, &reconcile.EachOptions[string, seen]{
+			Options: reconcile.Options[string]{Queue: queue.Options[string]{Policy: func(int, error) time.Duration { return 10 * time.Second }}},
+			Equal:   func(a, b seen) bool { return a.want == b.want },
+		}))
+		start(t, c)
+		rest(3 * time.Second)
+		expect(t, "runs within its backoff", runs, 1)
+	})
 }

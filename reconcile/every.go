@@ -38,6 +38,10 @@ type polled[K comparable, V any] struct {
 	same func(a, b V) bool
 	all  bool                    // keys whose value stayed the same are added each time too, and the others are urgent
 	last atomic.Pointer[map[K]V] // the latest list, which is not written to; nil: none yet
+
+	// What follows is for Each, and belongs to the source's goroutine.
+	maxGone func(known int) int // nil: as many as there are
+	lacking map[K]V             // what the list before lacked and was not taken for gone
 }
 
 // value is a copy of the value of a key in the latest list; nil: that does not have the key.
@@ -77,14 +81,15 @@ func (p *polled[K, V]) source(name string, interval time.Duration) Source[K] {
 				return err
 			case err != nil:
 				out.Failed(err)
-				wait = min(backoff.Next(), interval)
-				failing = true
+				if failing = true; !errors.Is(err, errTooManyGone) {
+					wait = min(backoff.Next(), interval)
+				}
 			case failing:
 				out.Failed(nil)
 				backoff.Reset()
 				failing = false
 			}
-			if err == nil && first {
+			if (err == nil || errors.Is(err, errTooManyGone)) && first {
 				first = false
 				to.Synced()
 			}
@@ -107,6 +112,10 @@ func (p *polled[K, V]) poll(ctx context.Context, to Sink[K], known map[K]V, firs
 		return err
 	}
 	now = maps.Clone(now) // list may return the same map each time
+	var refused error
+	if p.all {
+		refused = p.keep(now, known, outletOf(to).feed)
+	}
 	p.last.Store(&now)
 	initial := queue.AddOptions{Priority: bandInitial}
 	changed := queue.AddOptions{Priority: bandLive, Urgent: p.all}
@@ -135,5 +144,50 @@ func (p *polled[K, V]) poll(ctx context.Context, to Sink[K], known map[K]V, firs
 		}
 		delete(known, key)
 	}
+	return refused
+}
+
+// manyGone is how many keys may go at once although they are more than half of all.
+const manyGone = 10
+
+var errTooManyGone = errors.New("more keys are gone than EachOptions.MaxGone allows")
+
+// keep puts back into a list what it lacks and what is not to be taken for gone yet. The API
+// of a cloud that answers with an empty list, or with the first page alone, is no reason to
+// remove everything: what many keys' end hangs on has to be missing twice. It returns an
+// error if MaxGone keeps them.
+func (p *polled[K, V]) keep(now, known map[K]V, feed *feed[K]) error {
+	lacking, confirmed := make(map[K]V), true
+	for key := range known {
+		if _, listed := now[key]; listed {
+			continue
+		}
+		_, before := p.lacking[key]
+		confirmed = confirmed && before
+		lacking[key] = known[key]
+		if v := p.value(key); v != nil {
+			lacking[key] = *v
+		}
+	}
+	doubtful := len(lacking) > 0 && (len(now) == 0 || len(lacking) > manyGone && 2*len(lacking) > len(known))
+	most := len(lacking)
+	if p.maxGone != nil && len(lacking) > 0 {
+		most = p.maxGone(len(known))
+	}
+	attrs := []any{"controller", feed.of.k.name, "source", feed.Name, "gone", len(lacking), "of", len(known)}
+	switch {
+	case len(lacking) > most:
+		maps.Copy(now, lacking)
+		p.lacking = lacking
+		return fmt.Errorf("the list lacks %d of %d keys: %w (%d)", len(lacking), len(known), errTooManyGone, most)
+	case doubtful && !confirmed:
+		feed.of.k.log().Warn("reconcile: the list lacks so many keys that a second one has to agree before they are taken for gone", attrs...)
+		maps.Copy(now, lacking)
+		p.lacking = lacking
+		return nil
+	case doubtful:
+		feed.of.k.log().Warn("reconcile: a second list lacks the keys too: they are taken for gone", attrs...)
+	}
+	p.lacking = nil
 	return nil
 }

@@ -373,12 +373,13 @@ func (f *feed[K]) addChange(ctx context.Context, at seen[K]) error {
 	if s.k.elsewhere(at.key) {
 		return nil
 	}
-	own := (at.urgent || at.after > 0 || at.supersedes) && s.isOwn(at)
-	if own && at.after > 0 {
+	own := (at.urgent || at.byOthers || at.supersedes) && s.isOwn(at)
+	if own && at.byOthers {
 		return nil
 	}
 	f.caused(at.key, at.object(), at.rev)
-	o := queue.AddOptions{Priority: bandLive, Urgent: at.urgent && !own, After: at.after}
+	o := at.add()
+	o.Urgent = at.urgent && !own
 	err := waitForRoom(ctx, func() error { return s.writes.admit(at.key, o) })
 	if at.supersedes {
 		s.pool.endSuperseded(at.key) // after the add: the run that ends is followed by one more
@@ -486,11 +487,11 @@ func (t *outlet[K]) addChange(ctx context.Context, at seen[K]) error {
 	switch {
 	case t.direct():
 		return t.feed.addChange(ctx, at)
-	case at.after > 0:
+	case at.byOthers:
 		return nil // the key's own run may have written that, and would wake itself
 	}
 	t.feed.caused(at.key, at.object(), at.rev)
-	return AddWaiting(ctx, t.Sink, at.key, queue.AddOptions{Priority: bandLive, Urgent: at.urgent})
+	return AddWaiting(ctx, t.Sink, at.key, at.add())
 }
 
 // Failed implements Reporter.

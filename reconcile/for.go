@@ -18,8 +18,14 @@ type ForOptions[S, T any] struct {
 	Options[Request] // of the controller
 
 	// When says which changes run an object. It takes the place of the default, Changed:
-	// Or adds to that.
+	// Or adds to that. It is no filter of objects: what is there at the start and in shards
+	// that are gained runs whatever it says, and again at each resync. That is Only.
 	When Predicate[S, T]
+	// Only says which objects are this controller's, as those of its class. The function of For
+	// is never called for others, whatever asks for a run. An object that becomes one of them
+	// is run whatever When says; one that is not any more is left as it is. Only must not
+	// write to the object, and must not block. Default: all.
+	Only func(o *store.Object[S, T]) bool
 	// Cache are the options of the controller's own cache. Default: the whole kind.
 	Cache *cache.Options[S, T]
 }
@@ -46,12 +52,22 @@ func For[S, T any](s *store.Store[S, T], f func(context.Context, *store.Object[S
 	if err != nil {
 		return nil, fmt.Errorf("reconcile: For: %w", err)
 	}
-	c, err := New(s.Kind(), AsReconciler(own, f), &opts.Options)
+	from := FromOptions[S, T]{When: opts.When, Only: opts.Only}
+	run := f
+	if f != nil && opts.Only != nil {
+		run = func(ctx context.Context, o *store.Object[S, T]) (Result, error) {
+			if !opts.Only(o) {
+				return Result{}, nil
+			}
+			return f(ctx, o)
+		}
+	}
+	c, err := New(s.Kind(), AsReconciler(own, run), &opts.Options)
 	if err != nil {
 		return nil, err
 	}
 	c.supervisor.owned = []Cached{own}
-	return &ObjectController[S, T]{c, own}, c.Watch(FromWith(own, &FromOptions[S, T]{When: opts.When}))
+	return &ObjectController[S, T]{c, own}, c.Watch(FromWith(own, &from))
 }
 
 // AsReconciler makes a Reconciler of a function of an object. The object comes

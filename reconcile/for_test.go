@@ -162,3 +162,43 @@ func TestAsReconcilerFailsWhileItsCacheHasNotBeenFilled(t *testing.T) {
 		})
 	}
 }
+
+// A predicate of changes is not asked about what is there at the start: an operator that tells
+// its own objects by one would act on those of others after each restart.
+//
+// Negative control: without is in FromWith's check of initial objects, or without For's own
+// check before the run, the object of another class is run.
+func TestOnlyItsOwnObjectsAreRunWhateverAsksForIt(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newStore(t, newBackend(t), "thing")
+		mine := func(o *thing) bool { return o.Labels["class"] == "mine" }
+		label := func(class string) func(*thing) {
+			return func(o *thing) { o.Labels = map[string]string{"class": class} }
+		}
+		create(t, s, "mine", label("mine"))
+		create(t, s, "before", label("other"))
+		runs := map[string]int{}
+		c := must[*reconcile.ObjectController[spec, status]](t)(reconcile.For(s, func(_ context.Context, o *thing) (result, error) {
+			runs[o.Name]++
+			return result{}, nil
+		}, &reconcile.ForOptions[spec, status]{Options: reconcile.Options[reconcile.Request]{Resync: time.Hour}, Only: mine}))
+		start(t, c)
+		create(t, s, "later", label("other"))
+		mutate(t, s, "later", func(o *thing) { o.Spec.Size++ })
+		pass(3 * time.Hour)
+		if err := c.Kick(key("before")); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if runs["before"]+runs["later"] > 0 || runs["mine"] < 3 {
+			t.Errorf("runs: %v, want none of other classes", runs)
+		}
+		mutate(t, s, "later", label("mine"))
+		synctest.Wait()
+		expect(t, "runs of an object that has become its own", runs["later"], 1)
+		mutate(t, s, "mine", label("other"))
+		before := runs["mine"]
+		pass(3 * time.Hour)
+		expect(t, "runs of an object that is not its own any more", runs["mine"], before)
+	})
+}

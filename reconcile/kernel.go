@@ -38,6 +38,7 @@ type kernel[K comparable] struct {
 	//
 	//	Manager.mu ▶ kernel.mu ▶ slot.mu ▶ that of a store.Writes
 	//	pendingWrites.pending ▶ that of a store.Writes
+	//	brake.mu
 	//	mapping.mu
 	//	Webhook.mu
 	//
@@ -50,6 +51,8 @@ type kernel[K comparable] struct {
 	view atomic.Pointer[view[K]] // a change replaces what it points to
 	mail []func()                // for the supervisor to call, in order
 	rung chan struct{}           // capacity 1: see wake
+
+	brake brake[K]
 
 	// What Run waits for at its end.
 	work  parts // the sources, the workers and the placement

@@ -40,6 +40,10 @@ type MapOptions[S, T any] struct {
 	// Urgent lets a change end the backoff or the park of the keys it is mapped
 	// to: for a change that is most likely their cure. Default: it does not.
 	Urgent bool
+	// KeepAttempts makes an urgent change leave the attempts as they are: the key runs, and if
+	// it fails once more it waits for as long as it would have without the change. It is for
+	// changes that come again and again. Without Urgent it means nothing.
+	KeepAttempts bool
 	// Backoff is how long a failed mapping waits. Default: queue.Backoff's.
 	Backoff queue.Backoff
 }
@@ -75,7 +79,7 @@ type step[S, T any] struct {
 // entry per object, with the retries that every key has.
 type mapping[K comparable, S, T any] struct {
 	mapper Mapper[K, S, T]
-	urgent bool
+	o      MapOptions[S, T]
 	to     *outlet[K]
 	q      *queue.Queue[store.Key]
 
@@ -89,7 +93,7 @@ func runMapping[K comparable, S, T any](ctx context.Context, c *cache.Cache[S, T
 	if err != nil {
 		return err
 	}
-	p := &mapping[K, S, T]{mapper: m, urgent: o.Urgent, to: to, q: q, todo: make(map[store.Key]step[S, T])}
+	p := &mapping[K, S, T]{mapper: m, o: o, to: to, q: q, todo: make(map[store.Key]step[S, T])}
 	var wg sync.WaitGroup
 	wg.Go(func() { // ended by the queue's Stop
 		for isolate(func() error { p.work(ctx); return nil }) != nil {
@@ -195,7 +199,7 @@ func (p *mapping[K, S, T]) mapOne(ctx context.Context, key store.Key) (err error
 }
 
 func (p *mapping[K, S, T]) send(ctx context.Context, object store.Key, s step[S, T], keys []K) error {
-	o := queue.AddOptions{Priority: bandLive, Urgent: p.urgent && !s.initial}
+	o := queue.AddOptions{Priority: bandLive, Urgent: p.o.Urgent && !s.initial, KeepAttempts: p.o.KeepAttempts}
 	if s.initial {
 		o.Priority = bandInitial
 	}

@@ -365,6 +365,30 @@ func TestMappedChangeIsUrgentOnlyIfTheSourceSaysSo(t *testing.T) {
 	}
 }
 
+// An owner that failed because of its child does not wait for an hour when the child changes, if
+// the source says so.
+//
+// Negative control: without Urgent in mapping.send the owner stays parked.
+func TestOwnerThatFailedRunsAtOnceWhenItsChildChanges(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		g := newMapped(t, func(c *cache.Cache[spec, status]) reconcile.Source[store.Key] {
+			return reconcile.OwnsWith(c, "parent", &reconcile.MapOptions[spec, status]{Urgent: true, KeepAttempts: true})
+		})
+		attempt := -1
+		g.r.do = func(ctx context.Context, _ store.Key) (result, error) {
+			info, _ := reconcile.RunInfo(ctx)
+			attempt = info.Attempt
+			return result{}, reconcile.Terminal(errBoom)
+		}
+		create(t, g.s, "child", func(o *thing) { o.Owners = []store.Owner{{Kind: "parent", Key: key("p"), UID: "u"}} })
+		g.start(t)
+		expectList(t, "at the start", g.ran(), "p")
+		mutate(t, g.s, "child", func(o *thing) { o.Spec.Size++ })
+		expectList(t, "after the child changed", g.ran(), "p")
+		expect(t, "attempts before the last run", attempt, 1)
+	})
+}
+
 // A mapper's objects wait in the lowest band at the start, and live changes go
 // first.
 func TestMappedInitialObjectsAreNotUrgentAndLow(t *testing.T) {

@@ -16,19 +16,26 @@ import (
 // log. The controller is one of [For], or watches [From] a cache of its kind; Run refuses
 // it otherwise. See [store.Store.OwnerOf].
 func Owns[S, T any](children *cache.Cache[S, T], when ...Predicate[S, T]) Source[Request] {
-	s := Owners(children, "", when...)
-	if s.bad == nil {
-		s.Name, s.owns = children.Name()+" owned", true
-	}
-	return s
+	return Owners(children, "", when...)
 }
 
 // Owners is [Owns] with the kind of the owners, for a controller of any kind.
 func Owners[S, T any](c *cache.Cache[S, T], kind string, when ...Predicate[S, T]) Source[Request] {
+	if slices.ContainsFunc(when, isNilPredicate) {
+		return Source[Request]{bad: errors.New("Owners: a nil Predicate")}
+	}
+	return OwnsWith(c, kind, &MapOptions[S, T]{When: all(when)})
+}
+
+// OwnsWith is [Owns] of a controller's own kind, or [Owners] of another one if kind is not empty,
+// with options; nil is the defaults. With Urgent an owner that failed because of an object
+// does not wait for its backoff when that changes; with KeepAttempts besides, the next
+// failure waits as long as it would have anyway.
+func OwnsWith[S, T any](c *cache.Cache[S, T], kind string, given *MapOptions[S, T]) Source[Request] {
 	if c == nil {
 		return Source[Request]{bad: errors.New("Owners: no cache")}
 	}
-	s := Map(c, func(ctx context.Context, old, now *store.Object[S, T]) (keys []Request, _ error) {
+	s := MapWith(c, func(ctx context.Context, old, now *store.Object[S, T]) (keys []Request, _ error) {
 		from, _ := ctx.Value(feedKey{}).(*feed[Request])
 		for _, o := range [2]*store.Object[S, T]{old, now} {
 			if o != nil {
@@ -36,8 +43,14 @@ func Owners[S, T any](c *cache.Cache[S, T], kind string, when ...Predicate[S, T]
 			}
 		}
 		return keys, nil
-	}, when...)
-	s.Name = c.Name() + " owned by " + kind
+	}, given)
+	if s.bad != nil {
+		return s
+	}
+	s.Name, s.owns = c.Name()+" owned by "+kind, kind == ""
+	if s.owns {
+		s.Name = c.Name() + " owned"
+	}
 	s.Relations = []Relation{{c.Kind(), Owned}}
 	return s
 }

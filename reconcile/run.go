@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/store"
 )
 
@@ -85,8 +86,18 @@ type seen[K comparable] struct {
 	rev   store.Revision
 
 	urgent     bool          // it ends a backoff of the key
-	after      time.Duration // the key runs so much later because of it: othersPause, or at once
+	byOthers   bool          // it matters only if the key's own run did not make it
+	after      time.Duration // the key runs so much later because of it; 0: at once
 	supersedes bool          // a run that began before it need not go on, see Options.EndSuperseded
+}
+
+// add is how the change adds the key.
+func (s seen[K]) add() queue.AddOptions {
+	o := queue.AddOptions{Priority: bandLive, Urgent: s.urgent, After: s.after}
+	if s.after > 0 && !s.byOthers {
+		o.Reason = reasonSlowed
+	}
+	return o
 }
 
 // object is the key of the object that changed. It is the key that the change adds:

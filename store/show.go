@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -183,6 +184,73 @@ func hideMap(v reflect.Value, tree map[string]any) bool {
 		tree[name] = hideFields(it.Value(), x)
 	}
 	return true
+}
+
+// SpecChange names the first field that differs between the specs of two objects, by the
+// names that it has in JSON, and gives its values as [Store.Show] has them, clipped
+// ([Clip]); "unset" where there is none. A list is one field. All are empty if the JSON of
+// the specs is the same. It fails if a spec cannot be marshalled.
+func (s *Store[S, T]) SpecChange(old, now *Object[S, T]) (field, was, is string, err error) {
+	var plain, shown [2]any
+	for i, o := range []*Object[S, T]{old, now} {
+		if plain[i], err = treeOf(json.Marshal(o.Spec)); err == nil {
+			shown[i], err = treeOf(s.Show(o))
+		}
+		if err != nil {
+			return "", "", "", s.RedactError(err, old, now)
+		}
+		shown[i] = asMap(shown[i])["spec"]
+	}
+	path, differ := changedPath(plain[0], plain[1])
+	if !differ {
+		return "", "", "", nil
+	}
+	text := func(tree any) string {
+		for _, name := range path {
+			fields, ok := tree.(map[string]any)
+			if !ok {
+				break // the whole of it is a secret
+			}
+			tree = fields[name]
+		}
+		if tree == nil {
+			return "unset"
+		}
+		data, err := json.Marshal(tree)
+		if err != nil {
+			return ""
+		}
+		return Clip(s.Redact(string(data), old, now)) // the old value may stand elsewhere in the new object
+	}
+	return Clip(s.Redact(strings.Join(path, "."), old, now)), text(shown[0]), text(shown[1]), nil
+}
+
+// treeOf decodes JSON, unless err says that there is none.
+func treeOf(data []byte, err error) (tree any, _ error) {
+	if err != nil {
+		return nil, err
+	}
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	return tree, d.Decode(&tree)
+}
+
+// changedPath is the path of the first value that differs between two trees; differ is false
+// if none does.
+func changedPath(a, b any) (path []string, differ bool) {
+	x, ok := a.(map[string]any)
+	y, too := b.(map[string]any)
+	if !ok || !too {
+		return nil, !reflect.DeepEqual(a, b)
+	}
+	names := slices.Concat(slices.Collect(maps.Keys(x)), slices.Collect(maps.Keys(y)))
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		if below, differ := changedPath(x[name], y[name]); differ {
+			return append([]string{name}, below...), true
+		}
+	}
+	return nil, false
 }
 
 // Parse reads the JSON of an object of this kind. "(secret)" where [Store.Show] has

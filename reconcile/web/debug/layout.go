@@ -283,6 +283,9 @@ func (p *printer) remarks(c summary) cell {
 	if c.Waiting != "" {
 		says = append(says, "waits for "+c.Waiting+" to sync")
 	}
+	if len(c.Slowed) > 0 {
+		says = append(says, slowed(c))
+	}
 	if c.Held < c.Shards {
 		says = append(says, fmt.Sprintf("runs %d of %d shards", c.Held, c.Shards))
 	}

@@ -83,6 +83,9 @@ func (v *overview) problems(now time.Time) (all []string) {
 		if !c.Oldest.IsZero() {
 			wait = now.Sub(c.Oldest)
 		}
+		if len(c.Slowed) > 0 {
+			say("%s", slowed(c))
+		}
 		switch {
 		case c.Waiting != "" && c.Error == "": // else it says which source fails
 			say("controller %s waits for %s to sync", c.Name, c.Waiting)
@@ -117,6 +120,19 @@ func (v *overview) problems(now time.Time) (all []string) {
 		}
 	}
 	return append(all, v.Objects.problems()...)
+}
+
+// slowed says which keys of a controller are slowed because their spec changes too often.
+func slowed(c summary) string {
+	k := c.Slowed[0]
+	says := fmt.Sprintf("%s of %s is slowed, since its spec changes too often", k.Key, c.Name)
+	if k.Field != "" {
+		says += fmt.Sprintf(" (%s: %s, then %s)", k.Field, k.Old, k.New)
+	}
+	if n := len(c.Slowed); n > 1 {
+		says += fmt.Sprintf(", as are %d more", n-1)
+	}
+	return says
 }
 
 // problems are the states of objects that are not ready.

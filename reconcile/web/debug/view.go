@@ -81,10 +81,11 @@ type (
 		Parked     int       `json:"parked"`
 		Oldest     time.Time `json:"oldestReady,omitzero"`
 
-		Paused  string           `json:"paused,omitempty"`
-		Waiting string           `json:"waiting,omitempty"` // for this to sync
-		Error   string           `json:"error,omitempty"`
-		Runs    reconcile.Counts `json:"runs"`
+		Paused  string                `json:"paused,omitempty"`
+		Waiting string                `json:"waiting,omitempty"` // for this to sync
+		Error   string                `json:"error,omitempty"`
+		Slowed  []reconcile.SlowedKey `json:"slowed,omitempty"`
+		Runs    reconcile.Counts      `json:"runs"`
 	}
 
 	runRow struct {
@@ -372,7 +373,7 @@ func summarise(s reconcile.Snapshot, q queue.Stats) summary {
 		Keys:  q.Ready + q.Delayed + q.BackingOff + q.Throttled + q.Held + q.Running + q.Parked,
 		Ready: q.Ready, Delayed: q.Delayed, BackingOff: q.BackingOff, Throttled: q.Throttled,
 		Kept: q.Held, Running: q.Running, Parked: q.Parked, Oldest: q.OldestReady,
-		Paused: q.HeldBy, Waiting: s.Waiting, Error: s.Error, Runs: s.Runs,
+		Paused: q.HeldBy, Waiting: s.Waiting, Error: s.Error, Slowed: s.Slowed, Runs: s.Runs,
 	}
 }
 

@@ -1,0 +1,249 @@
+package reconcile_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/store"
+)
+
+// mostSlowed bounds the runs of a minute of a key that its spec changes without end: ten
+// that are served at once, the one that shows that it is too often, and one for each delay from
+// 10 ms, doubled up to a minute.
+const mostSlowed = 10 + 1 + 13
+
+// promise R5: two controllers that want different values in one field of a spec are slowed,
+// although every run succeeds, and the log says once for each what they change to and fro.
+//
+// Negative control: with the wait in brake.change always 0 this test, TestAKickAndAQuietKeyAreServedAtOnce,
+// declare's TestAFileAndLateInitialisationAreSlowed and TestLateInitialisationThatFlapsIsSlowed fail.
+func TestWritersThatDisagreeAreSlowed(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newStore(t, newBackend(t), "set")
+		var runs [2]int
+		var all [2]*reconcile.ObjectController[spec, status]
+		logger, log := quiet()
+		for i := range all {
+			all[i] = must[*reconcile.ObjectController[spec, status]](t)(reconcile.For(s, func(ctx context.Context, o *thing) (result, error) {
+				if runs[i]++; o.Spec.Size == i+1 || runs[i] > 5000 {
+					return result{}, nil
+				}
+				time.Sleep(time.Millisecond)
+				o.Spec.Size = i + 1
+				_, err := s.Update(ctx, o)
+				return result{}, err
+			}, &reconcile.ForOptions[spec, status]{Options: reconcile.Options[reconcile.Request]{Logger: logger}}))
+			start(t, all[i])
+		}
+		create(t, s, "x")
+		pass(time.Minute)
+		if runs[0]+runs[1] > 4*mostSlowed {
+			t.Fatalf("%d and %d runs in a minute, want at most %d", runs[0], runs[1], 4*mostSlowed)
+		}
+		before := runs
+		pass(10 * time.Minute)
+		if n := runs[0] + runs[1] - before[0] - before[1]; n < 10 || n > 45 {
+			t.Errorf("%d runs in ten minutes after that, want one or two of each in a minute", n)
+		}
+		lines := 0
+		for line := range strings.Lines(log.String()) {
+			if strings.Contains(line, "is slowed") {
+				lines++
+				for _, want := range []string{"key=x", "field=Size", "old=", "new=", "oldRevision=", "newRevision="} {
+					if !strings.Contains(line, want) {
+						t.Errorf("no %s in %s", want, line)
+					}
+				}
+			}
+		}
+		if lines < 1 || lines > 2 {
+			t.Errorf("%d lines about it, want one for each controller that is slowed:\n%s", lines, log)
+		}
+		slowed, put := 0, uint64(0)
+		for _, c := range all {
+			snap := c.Snapshot()
+			put += snap.PutOff
+			for _, k := range snap.Slowed {
+				slowed++
+				if k.Key != "x" || k.Field != "Size" || k.Old == k.New || k.OldRevision >= k.NewRevision || k.Delay < 10*time.Second {
+					t.Errorf("the snapshot has %+v", k)
+				}
+			}
+		}
+		if slowed == 0 || put < 20 {
+			t.Errorf("the snapshots name %d slowed keys and %d runs that were put off", slowed, put)
+		}
+	})
+}
+
+// promise R5, Q7: ten quiet seconds end it, and a kick does not wait for them.
+func TestAKickAndAQuietKeyAreServedAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newStore(t, newBackend(t), "set")
+		var runs []int
+		c := must[*reconcile.ObjectController[spec, status]](t)(reconcile.For(s, func(_ context.Context, o *thing) (result, error) {
+			runs = append(runs, o.Spec.Size)
+			return result{}, nil
+		}, nil))
+		start(t, c)
+		create(t, s, "x")
+		synctest.Wait()
+		size := 0
+		edit := func() {
+			t.Helper()
+			size++
+			mutate(t, s, "x", func(o *thing) { o.Spec.Size = size })
+			synctest.Wait()
+		}
+		last := func() int { return runs[len(runs)-1] }
+		for range 10 {
+			edit()
+			expect(t, "the size that the newest of ten runs saw", last(), size)
+			pass(100 * time.Millisecond)
+		}
+		for range 40 {
+			edit()
+			pass(100 * time.Millisecond)
+		}
+		if len(runs) > 1+10+11 {
+			t.Fatalf("%d runs of 50 changes in five seconds", len(runs))
+		}
+		expect(t, "slowed keys", len(c.Snapshot().Slowed), 1)
+		edit()
+		if last() == size {
+			t.Fatal("the key was not slowed any more")
+		}
+		if err := c.Kick(key("x")); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		expect(t, "the size that the kicked run saw", last(), size)
+		edit()
+		if last() == size {
+			t.Fatal("the key was not slowed any more")
+		}
+		mutate(t, s, "x", func(o *thing) { o.Annotations = map[string]string{store.AnnotationReconcileNow: "1"} })
+		synctest.Wait()
+		expect(t, "the size that the run saw that an annotation asked for", last(), size)
+		pass(10*time.Second + time.Millisecond)
+		expect(t, "slowed keys after ten quiet seconds", len(c.Snapshot().Slowed), 0)
+		for range 10 {
+			edit()
+			expect(t, "the size that the newest run saw", last(), size)
+		}
+	})
+}
+
+// promise R5; case 70, 141: what does not come from changes of the key's own spec is not slowed.
+func TestOnlySpecChangesOfTheOwnObjectAreSlowed(t *testing.T) {
+	const pause = 10 * time.Millisecond
+	count := func(t *testing.T, more ...reconcile.Source[reconcile.Request]) (c *reconcile.Controller[reconcile.Request], runs *int) {
+		runs = new(int)
+		c = newController(t, reconcile.Func[reconcile.Request](func(context.Context, reconcile.Request) (result, error) {
+			*runs++
+			return result{}, nil
+		}), nil)
+		if err := c.Watch(more...); err != nil {
+			t.Fatal(err)
+		}
+		return c, runs
+	}
+	for name, test := range map[string]func(t *testing.T) (runs *int){
+		"RequeueAfter": func(t *testing.T) *int {
+			runs := 0
+			c := newController(t, reconcile.Func[string](func(context.Context, string) (result, error) {
+				runs++
+				return result{RequeueAfter: pause}, nil
+			}), nil)
+			add(t, c, "x")
+			start(t, c)
+			return &runs
+		},
+		"RetryAfter": func(t *testing.T) *int {
+			runs := 0
+			c := newController(t, reconcile.Func[string](func(context.Context, string) (result, error) {
+				runs++
+				return result{}, reconcile.RetryAfter(nil, pause)
+			}), nil)
+			add(t, c, "x")
+			start(t, c)
+			return &runs
+		},
+		"Every": func(t *testing.T) *int {
+			n := 0
+			c, runs := count(t, reconcile.Every("list", pause, func(context.Context) (map[reconcile.Request]int, error) {
+				n++
+				return map[reconcile.Request]int{key("x"): n}, nil
+			}))
+			start(t, c)
+			return runs
+		},
+		"Each": func(t *testing.T) *int {
+			runs := 0
+			c := must[*reconcile.Controller[string]](t)(reconcile.Each("list", pause, func(context.Context) (map[string]int, error) {
+				return map[string]int{"x": 1}, nil
+			}, func(context.Context, string, *int) (result, error) {
+				runs++
+				return result{}, nil
+			}, nil))
+			start(t, c)
+			return &runs
+		},
+		"channel": func(t *testing.T) *int {
+			ch := make(chan reconcile.Request)
+			c, runs := count(t, reconcile.Chan("hook", ch))
+			start(t, c)
+			go func() {
+				defer close(ch)
+				for range 150 {
+					ch <- key("x")
+					time.Sleep(pause)
+				}
+			}()
+			return runs
+		},
+		"mapped": func(t *testing.T) *int {
+			s := newStore(t, newBackend(t), "other")
+			c, runs := count(t, reconcile.Same(newCache(t, s)))
+			startManaged(t, c)
+			go edits(t, s, pause, func(o *thing, n int) { o.Spec.Size = n })
+			return runs
+		},
+		"labels": func(t *testing.T) *int {
+			s := newStore(t, newBackend(t), "set")
+			c, runs := count(t, reconcile.From(newCache(t, s), reconcile.LabelsChanged))
+			startManaged(t, c)
+			go edits(t, s, pause, func(o *thing, n int) { o.Labels = map[string]string{"n": fmt.Sprint(n)} })
+			return runs
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				runs := test(t)
+				pass(2 * time.Second)
+				if *runs < 90 {
+					t.Errorf("%d runs in two seconds, want one every %v", *runs, pause)
+				}
+			})
+		})
+	}
+}
+
+// edits changes an object again and again, for a second and a half.
+func edits(t *testing.T, s *things, pause time.Duration, edit func(o *thing, n int)) {
+	ctx := context.Background()
+	if _, err := s.Create(ctx, &thing{Meta: store.Meta{Name: "x"}}); err != nil {
+		t.Error(err)
+	}
+	for n := range 150 {
+		if _, err := s.Mutate(ctx, key("x"), func(o *thing) error { edit(o, n+1); return nil }); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(pause)
+	}
+}
