@@ -20,12 +20,14 @@ var layers = map[string]int{
 	"":                            -1, // documentation only, imports nothing
 	"internal/ascii":              -1, // below all
 	"internal/body":               -1,
+	"internal/contain":            -1,
 	"internal/campaign":           0, // for tests
 	"internal/comingfrom":         0, // for tests
 	"internal/debugworld":         7, // for tests
 	"internal/diagram":            0, // a command
 	"internal/endless":            -2,
 	"internal/fileorder":          0, // for tests
+	"internal/joints":             0, // for tests
 	"internal/mutants":            0, // for tests
 	"internal/pipes":              0, // for tests
 	"internal/promises":           0, // a command
