@@ -128,6 +128,7 @@ type state struct {
 	asked    asked
 	exists   bool
 	deleting bool
+	newer    bool // this program knows it in part: see reconcile.CheckNewer
 	kept     bool // it carries the finalizer
 	met      bool // it may be used
 }
@@ -143,6 +144,8 @@ func (s state) reason() string {
 		return ReasonNotFound
 	case s.deleting:
 		return ReasonDeleting
+	case s.newer:
+		return ReasonNewer
 	}
 	return ReasonNotReady
 }
@@ -156,7 +159,10 @@ func (k needed[NS, NT]) look(finalizer string, key store.Key) state {
 }
 
 func (k needed[NS, NT]) stateOf(n *store.Object[NS, NT], finalizer string) state {
-	s := state{asked: asked{uid: n.UID}, exists: true, deleting: n.Deleting(), kept: n.HasFinalizer(finalizer)}
+	s := state{asked: asked{uid: n.UID}, exists: true, deleting: n.Deleting(), newer: n.Newer, kept: n.HasFinalizer(finalizer)}
+	if s.newer {
+		return s
+	}
 	switch {
 	case k.options.Value != nil:
 		s.asked.value = k.options.Value(n)
