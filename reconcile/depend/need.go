@@ -87,7 +87,7 @@ func newNeeds[S, T, NS, NT any](c *cache.Cache[NS, NT], keys func(o *store.Objec
 	case waits && c.Store().RequiresGuard():
 		// The finalizer of a needed object is removed by whichever server sees that
 		// nothing uses it, and not by the holder of a lease.
-		return Needs[S, T]{err: fmt.Errorf("depend: the store of the needed kind %q has RequireGuard: the finalizer of a needed object is written without a guard", c.Kind())}
+		return Needs[S, T]{err: fmt.Errorf("depend: the store of the needed kind %q has RequireGuard, and the finalizer of a needed object is written without a guard: give the need a cache of store.Unguarded()", c.Kind())}
 	case c.Shards() > 0:
 		return Needs[S, T]{err: fmt.Errorf("depend: cache %q holds shards, and what is needed may be in any", c.Name())}
 	}
