@@ -2,10 +2,8 @@ package metrics
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"maps"
-	"runtime/debug"
 	"slices"
 	"sort"
 	"strings"
@@ -16,6 +14,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tendhq/tend/internal/contain"
 	"github.com/tendhq/tend/reconcile"
 )
 
@@ -63,15 +62,12 @@ func (t *traces) of(ctx context.Context) (labels prometheus.Labels) {
 	if f == nil {
 		return nil
 	}
-	defer func() {
-		if p := recover(); p != nil {
-			labels = nil
-			t.panicked.Do(func() {
-				slog.Error("metrics: the function given to Exemplars panicked: the call has no exemplar", "panic", fmt.Sprintf("%T", p), "stack", string(debug.Stack()))
-			})
-		}
-	}()
-	labels = maps.Clone((*f)(ctx))
+	if err := contain.Call(func() error { labels = maps.Clone((*f)(ctx)); return nil }); err != nil {
+		t.panicked.Do(func() {
+			slog.Error("metrics: the function given to Exemplars failed: the call has no exemplar", append([]any{"err", err}, contain.Stack(err)...)...)
+		})
+		return nil
+	}
 	runes := 0
 	for name, value := range labels {
 		if !utf8.ValidString(value) || !utf8.ValidString(name) || name == "" || strings.HasPrefix(name, "__") {

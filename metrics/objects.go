@@ -90,14 +90,17 @@ func (n *objectCounts) count(o objects.Object) (ready time.Time) {
 		n.in("deleting", o.Deleted)
 	}
 	since := map[string]time.Time{store.ConditionReady: o.Created, store.ConditionSynced: o.Created}
-	is := map[string]bool{}
+	is := map[string]bool{store.ConditionReady: store.ReadyAt(&o.Meta, o.Conditions, o.Generation)}
 	for _, c := range o.Conditions {
 		if _, asked := since[c.Type]; asked {
-			since[c.Type], is[c.Type] = c.Since, c.Status == store.True
+			since[c.Type] = c.Since
 		}
-		if c.Type == store.ConditionReady && c.Status == store.True {
-			if ready = c.Since; c.ObservedGeneration != o.Generation {
-				is[c.Type], since[c.Type] = false, n.staleSince(o, c.ObservedGeneration)
+		switch {
+		case c.Type == store.ConditionSynced:
+			is[c.Type] = c.Status == store.True
+		case c.Type == store.ConditionReady && c.Status == store.True:
+			if ready = c.Since; !is[c.Type] {
+				since[c.Type] = n.staleSince(o, c.ObservedGeneration)
 			}
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"slices"
 	"time"
+
+	"github.com/tendhq/tend/internal/contain"
 )
 
 // Why a run's context ended, by context.Cause. Each cause wraps one of these
@@ -110,13 +112,10 @@ type PanicError struct {
 	Stack []byte // of the goroutine that panicked
 }
 
-func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
+func (e *PanicError) Error() string { return (*contain.Panic)(e).Error() }
 
 // Unwrap gives the panic's value if it was an error.
-func (e *PanicError) Unwrap() error {
-	err, _ := e.Value.(error)
-	return err
-}
+func (e *PanicError) Unwrap() error { return (*contain.Panic)(e).Unwrap() }
 
 // What Ready says.
 var (

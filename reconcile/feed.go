@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tendhq/tend/internal/contain"
 	"github.com/tendhq/tend/internal/sleep"
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/store"
@@ -351,7 +352,7 @@ func (f *feed[K]) Synced() {
 
 // Failed implements Reporter.
 func (f *feed[K]) Failed(err error) {
-	err = checkError(err)
+	err = contain.Check(err)
 	f.of.k.mu.Lock()
 	before := f.complaints
 	if f.complaints++; err == nil {

@@ -45,7 +45,8 @@ func (c *ObjectController[S, T]) Cache() *cache.Cache[S, T] { return c.own }
 // has a cache of its own, which runs with it, watches it, and calls f for each
 // object that exists when it is run. An object that is gone is not run: what must
 // be cleaned up needs a finalizer (reconcile/lifecycle). A paused object is run: f
-// looks at its Paused, which lifecycle and external do by themselves.
+// looks at its Paused, which lifecycle and external do by themselves. An object of a newer
+// version of the program is not: see [CheckNewer].
 func For[S, T any](s *store.Store[S, T], f func(context.Context, *store.Object[S, T]) (Result, error), o *ForOptions[S, T]) (*ObjectController[S, T], error) {
 	opts := orZero(o)
 	own, err := cache.New(s, opts.Cache)
@@ -99,6 +100,9 @@ func AsReconciler[S, T any](c *cache.Cache[S, T], f ObjectFunc[S, T]) Reconciler
 		}
 		if !ok {
 			return Result{}, nil
+		}
+		if err := CheckNewer(&obj.Meta); err != nil {
+			return Result{}, err
 		}
 		if !s.HasSecrets() {
 			return f(ctx, obj)

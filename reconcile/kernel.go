@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tendhq/tend/internal/contain"
 	"github.com/tendhq/tend/internal/sleep"
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/queue/ratelimit"
@@ -304,26 +305,24 @@ func (k *kernel[K]) containHooks(h *queue.Hooks[K]) {
 // the hook does ends nothing else. It reports whether the hook returned; if not, the
 // log says why.
 func (k *kernel[K]) contain(name string, hook func()) (ok bool) {
-	_ = isolate(func() error {
-		ok = k.containHere(name, hook)
-		return nil
-	})
-	return ok
+	return k.returned(name, contain.Apart(func() error { hook(); return nil }))
 }
 
 // containHere is contain on the goroutine of the caller, for hooks that are called
 // too often for a goroutine each. One that calls runtime.Goexit ends the caller.
 func (k *kernel[K]) containHere(name string, hook func()) (ok bool) {
-	defer func() {
-		if v := recover(); v != nil {
-			p := newPanic(v)
-			k.log().Error("reconcile: hook panicked", "controller", k.name, "hook", name, "err", store.Brief(p), "stack", string(p.Stack))
-		} else if !ok {
-			k.log().Error("reconcile: hook ended its goroutine (runtime.Goexit)", "controller", k.name, "hook", name)
-		}
-	}()
-	hook()
-	return true
+	err := contain.ErrGoexit // what a deferred function sees if Call does not return
+	defer func() { ok = k.returned(name, err) }()
+	err = contain.Call(func() error { hook(); return nil })
+	return
+}
+
+// returned logs why a hook did not return.
+func (k *kernel[K]) returned(name string, err error) (ok bool) {
+	if err != nil {
+		k.log().Error("reconcile: hook failed", append([]any{"controller", k.name, "hook", name, "err", store.Brief(err)}, contain.Stack(err)...)...)
+	}
+	return err == nil
 }
 
 // containFuncs wraps the functions that the queue calls, so that a panic of one, or

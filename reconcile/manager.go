@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tendhq/tend/internal/contain"
 	"github.com/tendhq/tend/internal/sleep"
 	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/store"
@@ -557,7 +558,7 @@ func (m *Manager) startLocked(mb *member) {
 	}
 	mb.cancel, mb.done, mb.running = cancel, make(chan struct{}), true
 	go func() { // ended by ctx; waited for through done
-		err := errGoexit
+		err := contain.ErrGoexit
 		defer func() {
 			if ctx.Err() != nil && onlyCanceled(err) {
 				err = nil // it only says that it was told to stop

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/tendhq/tend/internal/contain"
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
@@ -156,7 +157,7 @@ func (p *mapping[K, S, T]) work(ctx context.Context) {
 // mapItem maps one object and settles its item, also if the mapper ends the
 // goroutine.
 func (p *mapping[K, S, T]) mapItem(ctx context.Context, item queue.Item[store.Key]) {
-	err := errGoexit
+	err := contain.ErrGoexit
 	defer func() {
 		if err == nil || ctx.Err() != nil {
 			item.Done()
@@ -181,7 +182,7 @@ func (p *mapping[K, S, T]) mapOne(ctx context.Context, key store.Key) (err error
 		return nil
 	}
 	ctx = context.WithValue(ctx, feedKey{}, p.to.feed)
-	err = errGoexit
+	err = contain.ErrGoexit
 	defer func() {
 		if err == nil {
 			p.noteMapped(s)

@@ -587,7 +587,7 @@ func TestOnErrorHearsEachFailureOnceAndItsPanicIsContained(t *testing.T) {
 		for i, f := range fs {
 			expect(t, "failure", fmt.Sprint(f.Controller, f.Source, f.Key, f.Attempt, f.Err), fmt.Sprint("test", "", "k", i, errBoom))
 		}
-		expect(t, "lines about the hook", strings.Count(lines.String(), "hook panicked"), 2)
+		expect(t, "lines about the hook", strings.Count(lines.String(), "hook failed"), 2)
 		if strings.Contains(lines.String(), "run failed") {
 			t.Errorf("a failure was told and logged:\n%s", lines)
 		}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tendhq/tend/internal/contain"
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/store"
 )
@@ -218,7 +219,7 @@ func (w *worker[K]) goexit() {
 		}
 	}()
 	if x := w.slot.present(); x != nil {
-		w.fail(errGoexit)
+		w.fail(contain.ErrGoexit)
 		w.p.settler.conclude(w.slot, x, w.items, w.outcomes)
 	}
 }
@@ -307,14 +308,15 @@ func doneAll[K comparable](items []queue.Item[K]) {
 
 // call calls the reconciler, and makes an error of its panic.
 func (w *worker[K]) call(x *run[K]) {
-	defer func() {
-		if v := recover(); v != nil {
-			w.fail(newPanic(v))
-		}
-	}()
+	if err := protect(func() error { w.reconcile(x); return nil }); err != nil {
+		w.fail(err)
+	}
+}
+
+func (w *worker[K]) reconcile(x *run[K]) {
 	if w.p.k.batch == nil {
 		r, err := w.p.k.rec.Reconcile(x, x.keys[0])
-		w.outcomes = append(w.outcomes[:0], Outcome{r, checkError(err)})
+		w.outcomes = append(w.outcomes[:0], Outcome{r, contain.Check(err)})
 		return
 	}
 	w.outcomes = append(w.outcomes[:0], w.p.k.batch.ReconcileBatch(x, slices.Clone(x.keys))...) // a copy: the slice is the caller's

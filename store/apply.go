@@ -52,7 +52,7 @@ func (e *CapError) Error() string {
 // exists without the owner's label is [ErrExists]; two of one key are
 // [ErrInvalid], and so is a bad owner or a negative maxDelete.
 //
-// After that a failure with one object does not stop the others; the errors are
+// An object of a newer version is neither written nor deleted ([ErrNewer]). After that a failure with one object does not stop the others; the errors are
 // joined, and applying the set again finishes the work.
 func (s *Store[S, T]) Apply(ctx context.Context, set []*Object[S, T], owner string, maxDelete int) (Applied, error) {
 	a := applier[S, T]{s: s, owner: owner, declared: make(map[Key]*Object[S, T], len(set)), stored: make(map[Key]*Object[S, T])}
@@ -98,18 +98,14 @@ func (a *applier[S, T]) declare(set []*Object[S, T], maxDelete int) error {
 		return fmt.Errorf("%w: owner %.32q of a declared set", ErrInvalid, a.owner)
 	}
 	for _, o := range set {
-		w, err := a.s.writable(o)
+		c, err := a.s.Filled(o)
 		if err != nil {
 			return err
 		}
-		c := a.s.Clone(w)
 		if c.Labels == nil {
 			c.Labels = make(map[string]string, 1)
 		}
 		c.Labels[LabelOwner] = a.owner
-		if err := a.s.fillSpec(c); err != nil {
-			return err
-		}
 		if err := a.s.check(c, true); err != nil {
 			return err
 		}
@@ -181,8 +177,7 @@ func (a *applier[S, T]) put(ctx context.Context, want *Object[S, T]) error {
 		}
 		o.Labels = union(o.Labels, want.Labels)
 		o.Annotations = union(o.Annotations, want.Annotations)
-		o.Spec = a.s.Clone(want).Spec
-		return nil
+		return a.s.accept(want, func() error { o.Spec = a.s.Clone(want).Spec; return nil })
 	})
 	switch {
 	case errors.Is(err, ErrDeleting):
@@ -196,6 +191,9 @@ func (a *applier[S, T]) put(ctx context.Context, want *Object[S, T]) error {
 // remove deletes at the revision that was counted against the cap: an object
 // that has changed since, perhaps because it was declared again, is a conflict.
 func (a *applier[S, T]) remove(ctx context.Context, o *Object[S, T]) error {
+	if o.Newer { // what declares it may be of the newer version, too
+		return fmt.Errorf("%w: %s %s is not deleted", ErrNewer, a.s.kind, o.Key())
+	}
 	err := a.s.Delete(ctx, o)
 	if errors.Is(err, ErrNotFound) {
 		return nil

@@ -112,9 +112,16 @@ func (o *Object[S, T]) SetTerminating(reason, message string) {
 }
 
 // Ready reports whether the object is Ready in its present generation.
-func (o *Object[S, T]) Ready() bool {
-	c, _ := o.Condition(ConditionReady)
-	return c.Status == True && c.ObservedGeneration == o.Generation
+func (o *Object[S, T]) Ready() bool { return ReadyAt(&o.Meta, o.Conditions, o.Generation) }
+
+// ReadyAt reports whether an object with these conditions is as declared in that generation:
+// the condition Ready is True for it or a later one. The phase does not count. An object of a
+// newer version ([Meta].Newer) is not: what of it this program does not know may differ.
+// Metrics, pages and programs go by it.
+func ReadyAt(m *Meta, conditions []Condition, generation int64) bool {
+	return !m.Newer && slices.ContainsFunc(conditions, func(c Condition) bool {
+		return c.Type == ConditionReady && c.Status == True && c.ObservedGeneration >= generation
+	})
 }
 
 func (o *Object[S, T]) setPhase(p Phase, c Condition) {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tendhq/tend/internal/contain"
 	"github.com/tendhq/tend/internal/sleep"
 )
 
@@ -33,7 +34,8 @@ func (s *Store[S, T]) checkConversions() error {
 		}
 	}
 	s.present = fmt.Appendf(nil, `{"schema":%d,`, s.version)
-	data, err := s.codec.Encode(json.RawMessage(`{"a":1}`))
+	var data []byte
+	err := contain.Apart(func() (err error) { data, err = s.codec.Encode(json.RawMessage(`{"a":1}`)); return err })
 	if err != nil || !json.Valid(data) {
 		return fmt.Errorf("%w: %s: conversions need a codec that writes JSON", ErrInvalid, s.kind)
 	}
@@ -60,23 +62,13 @@ func (s *Store[S, T]) toThisVersion(data []byte) (now []byte, converted bool, er
 		return nil, false, s.hideDecode(err)
 	}
 	for version := max(at.Schema, 1); version < s.version; version++ {
-		if err := runStep(s.convert[version-1], doc.all); err != nil {
+		if err := contain.Apart(func() error { return s.convert[version-1](doc.all) }); err != nil {
 			return nil, false, fmt.Errorf("conversion from version %d: %w", version, s.hideDecode(err))
 		}
 	}
 	doc.all["schema"] = s.version
 	now, err = json.Marshal(doc.all)
 	return now, true, err
-}
-
-// runStep calls a conversion. What it panics with may hold a part of the object.
-func runStep(step Conversion, doc map[string]any) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = fmt.Errorf("panic of type %T", v)
-		}
-	}()
-	return step(doc)
 }
 
 // Rewrite stores every object of the kind that is stored in an earlier form again, in that

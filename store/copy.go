@@ -132,7 +132,7 @@ type kernelPart struct {
 
 func kernelPartOf[S, T any](o *Object[S, T]) *kernelPart {
 	k := &kernelPart{o.Meta, o.Conditions, o.Phase, o.ObservedGeneration}
-	k.Meta.Revision = 0 // each store has its own
+	k.Meta.Revision, k.Meta.Newer = 0, false // each store has its own
 	return k
 }
 
@@ -149,7 +149,7 @@ func checkCopy[S, T any](ctx context.Context, dst, src *Store[S, T], r Record, k
 	if err != nil {
 		return err
 	}
-	if !src.spec.equal(&f.Spec, &there.Spec) || !src.status.equal(&f.Status, &there.Status) ||
+	if !src.SameSpec(f.Object, there) || !src.compare(func() bool { return src.status.equal(&f.Status, &there.Status) }) ||
 		!kernel.equal(kernelPartOf(f.Object), kernelPartOf(there)) {
 		return differs(src.kind, r.Key)
 	}
@@ -164,7 +164,11 @@ func copyOne[S, T any](ctx context.Context, dst, src *Store[S, T], r Record) (bo
 	if f.schema > dst.version {
 		return false, fmt.Errorf("%w: %s %s", ErrNewer, src.kind, r.Key)
 	}
-	v := &value[S, T]{Object: *dst.Clone(f.Object), store: dst, schema: dst.version}
+	c, err := dst.copyOf(f)
+	if err != nil {
+		return false, err
+	}
+	v := &value[S, T]{Object: *c, store: dst, schema: dst.version}
 	if reflect.TypeOf(src.codec) == reflect.TypeOf(dst.codec) { // else dst's cannot look into them
 		v.stored = f.record.Bytes
 	}

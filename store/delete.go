@@ -21,11 +21,11 @@ func (s *Store[S, T]) Delete(ctx context.Context, o *Object[S, T]) error {
 	if err != nil || f.Deleting() {
 		return err
 	}
-	v, op, err := s.deletion(f)
+	_, op, err := s.deletion(f)
 	if err != nil {
 		return err
 	}
-	_, err = s.commit(ctx, v, op, s.at(o.Key(), f.record.Revision))
+	_, err = s.write(ctx, op, s.at(o.Key(), f.record.Revision))
 	return err
 }
 
@@ -70,7 +70,7 @@ func (s *Store[S, T]) DeleteUndecodable(ctx context.Context, k Key) error {
 	if _, err := s.decode(r); err == nil {
 		return fmt.Errorf("%w: %s %s can be decoded, use Delete", ErrInvalid, s.kind, k)
 	}
-	if _, err := s.commit(ctx, &value[S, T]{}, Op{Kind: s.kind, Key: k}, s.at(k, r.Revision)); err != nil {
+	if _, err := s.write(ctx, Op{Kind: s.kind, Key: k}, s.at(k, r.Revision)); err != nil {
 		return err
 	}
 	s.log().WarnContext(ctx, "undecodable object deleted, its finalizers are not known", "kind", s.kind,

@@ -31,8 +31,8 @@ var (
 	// ErrClosed: the backend was closed.
 	ErrClosed = errors.New("store: closed")
 	// ErrNewer: the stored object was written by a newer version of the
-	// program, with a schema version above ours. It can be read; writing it
-	// would lose what we do not know.
+	// program, with a schema version above ours. It can be read ([Meta].Newer);
+	// writing it would lose what we do not know.
 	ErrNewer = errors.New("store: object of a newer version")
 	// ErrInvalid: the caller asked for something impossible. Trying again
 	// cannot help.

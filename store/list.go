@@ -35,7 +35,7 @@ func (s *Store[S, T]) yieldPage(page Page, sel Selector, yield func(*Object[S, T
 		case err != nil:
 			more = yield(nil, err)
 		case sel.Matches(&f.Meta):
-			more = yield(s.own(f), nil)
+			more = yield(s.own(f))
 		}
 		if !more {
 			return false

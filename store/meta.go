@@ -42,6 +42,11 @@ type Meta struct {
 	// that did not record it. (store)
 	PausedSince time.Time `json:"pausedSince,omitzero"`
 
+	// Newer says that a newer version of the program stored the object, with a schema version
+	// above [Options].Version: the spec and the status are what of them this program knows.
+	// Nothing may be done by them; a write is [ErrNewer]. The stored form is without it. (store)
+	Newer bool `json:"newer,omitempty"`
+
 	// Intent is the kernel's record of a create in an external system. Only
 	// [Store.UpdateIntent] writes it; every other write keeps what is stored.
 	Intent Intent `json:"intent,omitzero"`

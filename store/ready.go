@@ -31,7 +31,7 @@ func (s *Store[S, T]) WaitReady(ctx context.Context, k Key) (*Object[S, T], erro
 		if o, err := w.see(e); err != nil {
 			return nil, err
 		} else if o != nil {
-			return s.Clone(o), nil
+			return s.copyOf(found[S, T]{Object: o, record: Record{Key: k, Revision: o.Revision}})
 		}
 	}
 	return nil, w.explain(ctx, s.kind, context.Cause(ctx))

@@ -42,7 +42,9 @@ func (s *Store[S, T]) Redact(text string, objects ...*Object[S, T]) string {
 	if !s.secret || text == "" {
 		return text
 	}
-	return secretsIn([]string{text}, objects...).redact(text)
+	clean := Redacted // where the secrets cannot be told
+	_ = s.call(func() error { clean = secretsIn([]string{text}, objects...).redact(text); return nil })
+	return clean
 }
 
 // RedactConditions returns the conditions of an object without its secrets in their reasons
@@ -59,10 +61,11 @@ func (s *Store[S, T]) RedactConditions(o *Object[S, T]) []Condition {
 	for _, c := range conditions {
 		texts = append(texts, c.Reason, c.Message)
 	}
-	v := secretsIn(texts, o)
+	redact := func(string) string { return Redacted } // where the secrets cannot be told
+	_ = s.call(func() error { redact = secretsIn(texts, o).redact; return nil })
 	for i := range conditions {
 		c := &conditions[i]
-		c.Reason, c.Message = v.redact(c.Reason), v.redact(c.Message)
+		c.Reason, c.Message = redact(c.Reason), redact(c.Message)
 	}
 	return conditions
 }

@@ -23,6 +23,18 @@ func (s *Store[S, T]) Show(o *Object[S, T]) ([]byte, error) {
 	if o == nil {
 		return nil, s.noObject()
 	}
+	var data []byte
+	err := s.call(func() (err error) {
+		data, err = s.show(o)
+		return err
+	})
+	if failed(err) {
+		err = fmt.Errorf("%s: %w", s.kind, s.RedactError(err, o))
+	}
+	return data, err
+}
+
+func (s *Store[S, T]) show(o *Object[S, T]) ([]byte, error) {
 	data, err := json.Marshal(o)
 	if err != nil || !s.secret {
 		return data, s.RedactError(err, o)
@@ -258,7 +270,18 @@ func changedPath(a, b any) (path []string, differ bool) {
 // element around it must be unchanged, and in a key of a map the whole map. Stored is nil for an object that is to be
 // created. A field that the kind does not have, and "(secret)" where no secret is
 // stored, are [ErrInvalid].
-func (s *Store[S, T]) Parse(data []byte, stored *Object[S, T]) (*Object[S, T], error) {
+func (s *Store[S, T]) Parse(data []byte, stored *Object[S, T]) (o *Object[S, T], err error) {
+	err = s.call(func() (err error) {
+		o, err = s.parse(data, stored)
+		return err
+	})
+	if failed(err) {
+		return nil, fmt.Errorf("%w: %s: %w", ErrInvalid, s.kind, s.hideDecode(err))
+	}
+	return o, err
+}
+
+func (s *Store[S, T]) parse(data []byte, stored *Object[S, T]) (*Object[S, T], error) {
 	data, err := s.reveal(data, stored)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrInvalid, s.kind, err)

@@ -27,6 +27,7 @@ type Store[S, T any] struct {
 	spec     shape[S]
 	status   shape[T]
 	secret   bool // S or T has a field tagged tend:"secret"
+	code     bool // the codec is the user's, or types in S or T have methods that it, copies or comparisons call
 }
 
 // Options sets up a [Store]. Nil and zero fields mean the defaults.
@@ -129,6 +130,8 @@ func (s *Store[S, T]) init() (err error) {
 	if s.status.form, err = newForm(reflect.TypeFor[T](), "Status", isJSON); err != nil {
 		return fmt.Errorf("kind %s: %w", s.kind, err)
 	}
+	seen := map[reflect.Type]bool{}
+	s.code = !isJSON || hasCode(reflect.TypeFor[S](), seen) || hasCode(reflect.TypeFor[T](), seen)
 	s.secret = hasSecret(reflect.TypeFor[S](), map[reflect.Type]bool{}) || hasSecret(reflect.TypeFor[T](), map[reflect.Type]bool{})
 	return nil
 }
@@ -172,7 +175,7 @@ func (s *Store[S, T]) Get(ctx context.Context, k Key) (*Object[S, T], error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.own(f), nil
+	return s.own(f)
 }
 
 // Decode returns the object of a record of this kind. The object may be shared
@@ -187,7 +190,8 @@ func (s *Store[S, T]) Decode(r Record) (*Object[S, T], error) {
 	return f.Object, nil
 }
 
-// Clone returns a copy that shares nothing with o that can be modified.
+// Clone returns a copy that shares nothing with o that can be modified. It panics if a
+// method Clone of the types does.
 func (s *Store[S, T]) Clone(o *Object[S, T]) *Object[S, T] {
 	c := new(Object[S, T])
 	s.cloneTo(c, o)
@@ -203,14 +207,26 @@ func (s *Store[S, T]) cloneTo(c, o *Object[S, T]) {
 }
 
 // SameSpec reports whether the specs are equal. An empty slice or map is equal
-// to a nil one, times are equal when they are the same instant.
-func (s *Store[S, T]) SameSpec(a, b *Object[S, T]) bool { return s.spec.equal(&a.Spec, &b.Spec) }
+// to a nil one, times are equal when they are the same instant. What cannot be compared,
+// because a method Equal panics, is not equal.
+func (s *Store[S, T]) SameSpec(a, b *Object[S, T]) bool {
+	return s.compare(func() bool { return s.spec.equal(&a.Spec, &b.Spec) })
+}
 
 // SameStatus reports whether everything that UpdateStatus writes is equal:
 // status, conditions, phase and observed generation.
 func (s *Store[S, T]) SameStatus(a, b *Object[S, T]) bool {
 	return a.Phase == b.Phase && a.ObservedGeneration == b.ObservedGeneration &&
-		sameConditions(a.Conditions, b.Conditions) && s.status.equal(&a.Status, &b.Status)
+		sameConditions(a.Conditions, b.Conditions) &&
+		s.compare(func() bool { return s.status.equal(&a.Status, &b.Status) })
+}
+
+func (s *Store[S, T]) compare(equal func() bool) (same bool) {
+	if !s.code {
+		return equal()
+	}
+	err := s.call(func() error { same = equal(); return nil })
+	return err == nil && same
 }
 
 func (s *Store[S, T]) find(ctx context.Context, k Key) (found[S, T], error) {
@@ -221,10 +237,18 @@ func (s *Store[S, T]) find(ctx context.Context, k Key) (found[S, T], error) {
 	return s.decode(r)
 }
 
-// own returns an object that the caller may modify.
-func (s *Store[S, T]) own(f found[S, T]) *Object[S, T] {
+// own returns an object that the caller may modify. The error is a [*DecodeError].
+func (s *Store[S, T]) own(f found[S, T]) (*Object[S, T], error) {
 	if f.shared {
-		return s.Clone(f.Object)
+		return s.copyOf(f)
 	}
-	return f.Object
+	return f.Object, nil
+}
+
+// copyOf returns a copy of what is stored. The error is a [*DecodeError].
+func (s *Store[S, T]) copyOf(f found[S, T]) (c *Object[S, T], err error) {
+	if err := s.call(func() error { c = s.Clone(f.Object); return nil }); err != nil {
+		return nil, s.undecodable(f.record, err)
+	}
+	return c, nil
 }

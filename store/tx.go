@@ -124,8 +124,8 @@ func (w *TxWrite[S, T]) edit(ctx context.Context, o *Object[S, T], change func(*
 	case err != nil:
 		return nil, nil, err
 	case v == nil:
-		w.same = w.store.own(f)
-		return &at, nil, nil
+		w.same, err = w.store.own(f)
+		return &at, nil, err
 	case op.Put != nil:
 		w.v = v
 	}

@@ -26,11 +26,13 @@ func (v *value[S, T]) Stamp(r Revision) { v.Revision = r }
 
 // Encode implements [Value].
 func (v *value[S, T]) Encode() ([]byte, error) {
-	data, err := v.store.encode(&v.Object, v.schema)
-	if err == nil && v.stored != nil {
-		data, err = v.store.keepUnknown(v.stored, data)
-	}
-	if err != nil {
+	var data []byte
+	if err := v.store.accept(&v.Object, func() (err error) {
+		if data, err = v.store.encode(&v.Object, v.schema); err == nil && v.stored != nil {
+			data, err = v.store.keepUnknown(v.stored, data)
+		}
+		return err
+	}); err != nil {
 		return nil, err
 	}
 	most := MaxObject
@@ -53,7 +55,7 @@ const MaxObject = MaxValue - 4<<10
 
 func (s *Store[S, T]) encode(o *Object[S, T], schema int) ([]byte, error) {
 	stored := *o
-	stored.Revision = 0 // the backend keeps it beside the object
+	stored.Revision, stored.Newer = 0, false // the backend keeps the one beside the object; the schema says the other
 	data, err := s.codec.Encode(envelope[S, T]{schema, &stored})
 	return data, s.RedactError(err, o)
 }
@@ -90,17 +92,17 @@ func (s *Store[S, T]) decode(r Record) (found[S, T], error) {
 	f := found[S, T]{schema: s.version, shared: true, record: r}
 	if v, ok := r.Value.(*value[S, T]); ok {
 		f.Object, f.schema, f.stale = &v.Object, v.schema, v.schema < s.version
-		if v.Revision != r.Revision { // a deletion: the last object at the revision of its end
+		newer := v.schema > s.version
+		if v.Revision != r.Revision || newer { // a deletion: the last object at the revision of its end
 			last := v.Object
-			last.Revision = r.Revision
+			last.Revision, last.Newer = r.Revision, newer
 			f.Object = &last
 		}
 		return f, nil
 	}
 	f.shared = false
-	err := s.decodeBytes(&f, r)
-	if err != nil {
-		return f, &DecodeError{Kind: s.kind, Key: r.Key, Revision: r.Revision, Err: err}
+	if err := s.call(func() error { return s.decodeBytes(&f, r) }); err != nil {
+		return f, s.undecodable(r, err)
 	}
 	return f, nil
 }
@@ -133,7 +135,7 @@ func (s *Store[S, T]) decodeBytes(f *found[S, T], r Record) error {
 	if env.Object != o { // a JSON null in its place
 		return fmt.Errorf("not an object")
 	}
-	o.Namespace, o.Name, o.Revision = r.Key.Namespace, r.Key.Name, r.Revision
+	o.Namespace, o.Name, o.Revision, o.Newer = r.Key.Namespace, r.Key.Name, r.Revision, env.Schema > s.version
 	f.Object, f.schema = o, env.Schema
 	f.stale = f.stale || converted || env.Schema < s.version
 	return checkMeta(&o.Meta)

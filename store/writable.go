@@ -135,6 +135,8 @@ var (
 	textUnmarshaler = reflect.TypeFor[encoding.TextUnmarshaler]()
 )
 
+var rawMessage = reflect.TypeFor[json.RawMessage]()
+
 // marshals reports whether values of t encode themselves.
 func marshals(t reflect.Type) bool {
 	return t.Kind() != reflect.Pointer && encoder(reflect.PointerTo(t)) != nil

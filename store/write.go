@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tendhq/tend/internal/contain"
 	"github.com/tendhq/tend/internal/sleep"
 )
 
@@ -32,21 +33,28 @@ func (s *Store[S, T]) Create(ctx context.Context, o *Object[S, T]) (*Object[S, T
 // fresh returns a copy of o as it is stored when it is created, or the [ErrInvalid]
 // that says why it cannot be.
 func (s *Store[S, T]) fresh(o *Object[S, T]) (*value[S, T], error) {
-	w, err := s.writable(o)
-	if err != nil {
-		return nil, err
+	if o == nil {
+		return nil, s.noObject()
 	}
 	v := &value[S, T]{store: s, schema: s.version}
+	return v, s.accept(o, func() error { return s.prepare(v, o) })
+}
+
+func (s *Store[S, T]) prepare(v *value[S, T], o *Object[S, T]) error {
+	w, err := s.writable(o)
+	if err != nil {
+		return err
+	}
 	s.cloneTo(&v.Object, w)
 	v.UID = crand.Text()
 	v.Generation, v.Revision = 1, 0
 	v.Created, v.Deleted = now(), zeroTime
-	v.Intent = Intent{}
+	v.Intent, v.Newer = Intent{}, false
 	v.pause(v.Paused)
 	if err := s.fillSpec(&v.Object); err != nil {
-		return nil, err
+		return err
 	}
-	return v, s.check(&v.Object, true)
+	return s.check(&v.Object, true)
 }
 
 // fillSpec lets Options.Default fill in the spec of o, and takes nothing else from it.
@@ -55,7 +63,9 @@ func (s *Store[S, T]) fillSpec(o *Object[S, T]) error {
 		return nil
 	}
 	filled := s.Clone(o)
-	s.fill(filled)
+	if err := contain.Apart(func() error { s.fill(filled); return nil }); err != nil {
+		return err
+	}
 	spec, err := s.spec.writable(&filled.Spec, false)
 	if err != nil {
 		return s.about(o.Key(), s.RedactError(err, filled))
@@ -66,13 +76,19 @@ func (s *Store[S, T]) fillSpec(o *Object[S, T]) error {
 
 // Filled returns a copy of o with the spec as Create would store it: in the form in which
 // it is read back, and with what [Options].Default fills in. It checks nothing else.
-func (s *Store[S, T]) Filled(o *Object[S, T]) (*Object[S, T], error) {
-	w, err := s.writable(o)
-	if err != nil {
-		return nil, err
+func (s *Store[S, T]) Filled(o *Object[S, T]) (c *Object[S, T], err error) {
+	if o == nil {
+		return nil, s.noObject()
 	}
-	c := s.Clone(w)
-	return c, s.fillSpec(c)
+	err = s.accept(o, func() error {
+		w, err := s.writable(o)
+		if err != nil {
+			return err
+		}
+		c = s.Clone(w)
+		return s.fillSpec(c)
+	})
+	return c, err
 }
 
 func (s *Store[S, T]) insert(ctx context.Context, v *value[S, T]) (*Object[S, T], error) {
@@ -145,7 +161,10 @@ func (s *Store[S, T]) Mutate(ctx context.Context, k Key, fn func(*Object[S, T]) 
 		if err != nil {
 			return nil, err
 		}
-		o := s.Clone(f.Object)
+		o, err := s.copyOf(f)
+		if err != nil {
+			return nil, err
+		}
 		if err := fn(o); err != nil {
 			return nil, err
 		}
@@ -216,7 +235,7 @@ func (s *Store[S, T]) replace(ctx context.Context, f found[S, T], change func(ne
 		return nil, err
 	}
 	if v == nil {
-		return s.own(f), nil
+		return s.own(f)
 	}
 	return s.commit(ctx, v, op, s.at(v.Key(), f.record.Revision))
 }
@@ -224,7 +243,15 @@ func (s *Store[S, T]) replace(ctx context.Context, f found[S, T], change func(ne
 // next returns a changed version of f and the write that stores it; nil if nothing
 // changes. The version begins as a plain copy of the stored object; what change does not
 // replace stays shared with it, which is safe because stored objects are never modified.
-func (s *Store[S, T]) next(f found[S, T], change func(next *Object[S, T]) (changed, error)) (*value[S, T], Op, error) {
+func (s *Store[S, T]) next(f found[S, T], change func(next *Object[S, T]) (changed, error)) (v *value[S, T], op Op, err error) {
+	err = s.accept(f.Object, func() (err error) {
+		v, op, err = s.edited(f, change)
+		return err
+	})
+	return v, op, err
+}
+
+func (s *Store[S, T]) edited(f found[S, T], change func(next *Object[S, T]) (changed, error)) (*value[S, T], Op, error) {
 	v := &value[S, T]{Object: *f.Object, store: s, schema: s.version, stored: f.record.Bytes}
 	next := &v.Object
 	c, err := change(next)
@@ -272,7 +299,7 @@ func (s *Store[S, T]) check(o *Object[S, T], newSpec bool) error {
 	if !newSpec || s.validate == nil {
 		return nil
 	}
-	if err := s.RedactError(s.validate(o), o); err != nil {
+	if err := s.RedactError(contain.Apart(func() error { return s.validate(o) }), o); err != nil {
 		return fmt.Errorf("%w: %s %s: %w", ErrInvalid, s.kind, o.Key(), err)
 	}
 	return nil
@@ -286,10 +313,22 @@ func (s *Store[S, T]) checkGuard(ctx context.Context) error {
 	return nil
 }
 
-// commit makes one write and returns a copy of what v became.
-func (s *Store[S, T]) commit(ctx context.Context, v *value[S, T], op Op, cond Compare) (*Object[S, T], error) {
-	if err := s.checkGuard(ctx); err != nil {
+// commit makes one write and returns a copy of what v became. It is made before: where it
+// cannot be made, nothing is written.
+func (s *Store[S, T]) commit(ctx context.Context, v *value[S, T], op Op, cond Compare) (stored *Object[S, T], err error) {
+	if err := s.accept(&v.Object, func() error { stored = s.Clone(&v.Object); return nil }); err != nil {
 		return nil, err
+	}
+	if stored.Revision, err = s.write(ctx, op, cond); err != nil {
+		return nil, err
+	}
+	return stored, nil
+}
+
+// write makes one write, and returns the revision that it was made at.
+func (s *Store[S, T]) write(ctx context.Context, op Op, cond Compare) (Revision, error) {
+	if err := s.checkGuard(ctx); err != nil {
+		return 0, err
 	}
 	t := struct { // one allocation for both
 		conds [1]Compare
@@ -299,12 +338,10 @@ func (s *Store[S, T]) commit(ctx context.Context, v *value[S, T], op Op, cond Co
 	rev, err := s.backend.Commit(ctx, Txn{If: t.conds[:], Ops: t.ops[:]})
 	if err != nil {
 		w.end(s.backend, noted(err, t.ops[:]), 0)
-		return nil, gone(err, cond)
+		return 0, gone(err, cond)
 	}
 	w.end(s.backend, t.ops[:], rev)
-	stored := s.Clone(&v.Object)
-	stored.Revision = rev
-	return stored, nil
+	return rev, nil
 }
 
 // noted are the writes of a commit that failed which may have landed all the same.

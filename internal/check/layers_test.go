@@ -18,6 +18,8 @@ var layers = map[string]int{
 	"internal/body":              -1,
 	"internal/campaign":          0, // for tests
 	"internal/check":             8, // for tests
+	"internal/contain":           -1,
+	"internal/joints":            0, // for tests
 	"internal/debugworld":        7, // for tests
 	"internal/endless":           -2,
 	"internal/mutants":           0, // for tests

@@ -1,6 +1,7 @@
 package declare
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -152,8 +153,11 @@ func (f *File[S, T]) Read() ([]*store.Object[S, T], error) {
 
 // decode returns the content's objects as they are to be stored: look and altered compare
 // them with what is. They are not nil if there are none.
+// byteOrderMark begins a file of UTF-8 that some editors save. It is no part of the text.
+var byteOrderMark = []byte("\uFEFF")
+
 func (f *File[S, T]) decode(data []byte) ([]*store.Object[S, T], error) {
-	set, err := f.o.Decode(data)
+	set, err := f.o.Decode(bytes.TrimPrefix(data, byteOrderMark))
 	if err != nil {
 		return nil, fmt.Errorf("declare: %s is broken: %w", f.path, err)
 	}

@@ -22,6 +22,7 @@ const (
 	ReasonMet      = "Met"
 	ReasonNotFound = "NotFound" // a needed object does not exist
 	ReasonNotReady = "NotReady" // it exists, and may not be used yet
+	ReasonNewer    = "Newer"    // a newer version of the program stored it: see reconcile.CheckNewer
 	ReasonDeleting = "Deleting" // it is in deletion
 	ReasonCycle    = "Cycle"    // the objects wait for each other in a circle
 
@@ -218,7 +219,7 @@ func (t *Tracker[S, T]) refuse(ctx context.Context, p *Permit[S, T], targets []t
 }
 
 var reasonText = map[string]string{
-	ReasonNotFound: "does not exist", ReasonNotReady: "is not ready", ReasonDeleting: "is being deleted",
+	ReasonNotFound: "does not exist", ReasonNotReady: "is not ready", ReasonNewer: "is of a newer version of the program", ReasonDeleting: "is being deleted",
 }
 
 // list joins the first few.

@@ -87,7 +87,7 @@ func newNeeds[S, T, NS, NT any](c *cache.Cache[NS, NT], keys func(o *store.Objec
 	case waits && c.Store().RequiresGuard():
 		// The finalizer of a needed object is removed by whichever server sees that
 		// nothing uses it, and not by the holder of a lease.
-		return Needs[S, T]{err: fmt.Errorf("depend: the store of the needed kind %q has RequireGuard: the finalizer of a needed object is written without a guard", c.Kind())}
+		return Needs[S, T]{err: fmt.Errorf("depend: the store of the needed kind %q has RequireGuard, and the finalizer of a needed object is written without a guard: give the need a cache of store.Unguarded()", c.Kind())}
 	case c.Shards() > 0:
 		return Needs[S, T]{err: fmt.Errorf("depend: cache %q holds shards, and what is needed may be in any", c.Name())}
 	}
@@ -128,6 +128,7 @@ type state struct {
 	asked    asked
 	exists   bool
 	deleting bool
+	newer    bool // this program knows it in part: see reconcile.CheckNewer
 	kept     bool // it carries the finalizer
 	met      bool // it may be used
 }
@@ -143,6 +144,8 @@ func (s state) reason() string {
 		return ReasonNotFound
 	case s.deleting:
 		return ReasonDeleting
+	case s.newer:
+		return ReasonNewer
 	}
 	return ReasonNotReady
 }
@@ -156,7 +159,10 @@ func (k needed[NS, NT]) look(finalizer string, key store.Key) state {
 }
 
 func (k needed[NS, NT]) stateOf(n *store.Object[NS, NT], finalizer string) state {
-	s := state{asked: asked{uid: n.UID}, exists: true, deleting: n.Deleting(), kept: n.HasFinalizer(finalizer)}
+	s := state{asked: asked{uid: n.UID}, exists: true, deleting: n.Deleting(), newer: n.Newer, kept: n.HasFinalizer(finalizer)}
+	if s.newer {
+		return s
+	}
 	switch {
 	case k.options.Value != nil:
 		s.asked.value = k.options.Value(n)

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/tendhq/tend/internal/contain"
 	"github.com/tendhq/tend/internal/sleep"
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
@@ -377,12 +377,9 @@ func (t *Tracker[S, T]) work(ctx context.Context, to reconcile.Sink[reconcile.Re
 // contain calls f, and has a panic of the user's functions at one object concern no other.
 // Runs call them too, and fail; work looks at the object again when it changes.
 func (t *Tracker[S, T]) contain(object Ref, f func()) {
-	defer func() {
-		if v := recover(); v != nil {
-			t.log().Error("depend: a function of the needs panicked", "object", object.String(), "panic", v, "stack", string(debug.Stack()))
-		}
-	}()
-	f()
+	if err := contain.Apart(func() error { f(); return nil }); err != nil {
+		t.log().Error("depend: a function of the needs failed", append([]any{"object", object.String(), "err", store.Brief(err)}, contain.Stack(err)...)...)
+	}
 }
 
 // refresh takes what an object refers to from the cache, and notes those of its needed

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tendhq/tend/internal/contain"
 	"github.com/tendhq/tend/internal/endless"
 	"github.com/tendhq/tend/internal/wall"
 	"github.com/tendhq/tend/queue/ratelimit"
@@ -213,7 +214,7 @@ func (a *attempt[S, T]) try(ctx, calls context.Context, what string, o *store.Ob
 	a.tally.count(what, c.Err)
 	c.Took, c.ExternalName = time.Since(c.Start), o.Intent.ExternalName
 	if a.o.Changes != nil {
-		if err := contain(func() error { a.o.Changes(ctx, c); return nil }); err != nil {
+		if err := contain.Call(func() error { a.o.Changes(ctx, c); return nil }); err != nil {
 			a.log.Warn("Options.Changes failed", "err", store.Brief(err))
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tendhq/tend/internal/contain"
 	"github.com/tendhq/tend/store"
 )
 
@@ -163,7 +164,7 @@ var errBatchExited = errors.New("external: the call of a batch ended its gorouti
 func (b *Batch[I, R]) outcomes(items []I) (all []Outcome[R]) {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), b.o.Timeout, errTimeout)
 	defer cancel()
-	err := contain(func() error {
+	err := contain.Call(func() error {
 		if all = b.call(ctx, items); len(all) != len(items) {
 			return fmt.Errorf("external: a batch of %d items has %d outcomes", len(items), len(all))
 		}
@@ -183,7 +184,7 @@ func (b *Batch[I, R]) hidden(g *gathering[I, R]) {
 	if b.hide == nil {
 		return
 	}
-	if err := contain(func() error { b.hide(g.items, g.outcomes); return nil }); err != nil {
+	if err := contain.Call(func() error { b.hide(g.items, g.outcomes); return nil }); err != nil {
 		for i := range g.outcomes {
 			g.outcomes[i] = Outcome[R]{Err: errNotClean}
 		}

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tendhq/tend/internal/contain"
 	"github.com/tendhq/tend/internal/sleep"
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/queue/ratelimit"
@@ -129,7 +130,7 @@ func (v *Inventory[S, T, R]) listForOthers(ctx context.Context, to reconcile.Sin
 	defer cancel()
 	// An error is noted as such: the runs then look at their resources one by one.
 	for {
-		err := contain(func() error { return v.refresh(bounded, time.Now()) })
+		err := contain.Call(func() error { return v.refresh(bounded, time.Now()) })
 		if until, throttled := ratelimit.ThrottledUntil(err); throttled && sleep.For(bounded, max(time.Until(until), budgetPause)) {
 			continue
 		}

@@ -2,11 +2,10 @@ package external
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"time"
 
-	"github.com/tendhq/tend/internal/endless"
+	"github.com/tendhq/tend/internal/contain"
 	"github.com/tendhq/tend/store"
 )
 
@@ -95,18 +94,8 @@ func record(ctx context.Context, to Recorder, e Event, log *slog.Logger) {
 	if to == nil {
 		return
 	}
-	err := contain(func() error { return to.Record(ctx, e) })
+	err := contain.Call(func() error { return to.Record(ctx, e) })
 	if err != nil {
 		log.Warn("event was not recorded", "reason", e.Reason, "key", e.Key, "err", store.Brief(err))
 	}
-}
-
-// contain turns a panic of user code that must not matter into an error.
-func contain(f func() error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("external: panic: %v", p)
-		}
-	}()
-	return endless.Cut(f())
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tendhq/tend/internal/ascii"
 	"github.com/tendhq/tend/internal/wall"
+	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/depend"
 	"github.com/tendhq/tend/store"
 )
@@ -165,6 +166,9 @@ func inOrder(kind string, steps []Step, needs func(depend.Ref) []depend.Ref) []S
 }
 
 func (r *Reconciler[S, T]) inspect(ctx context.Context, o *store.Object[S, T]) (view, error) {
+	if err := reconcile.CheckNewer(&o.Meta); err != nil {
+		return view{}, err
+	}
 	policy, err := r.policyOf(o)
 	if err != nil && !o.Paused {
 		return view{}, err

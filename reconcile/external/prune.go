@@ -80,7 +80,7 @@ func (v *Inventory[S, T, R]) Hold(reason string) {
 //
 // It deletes nothing at all, and returns a [*PruneError] with what it would
 // have deleted, if the list of the cloud is not complete, the declarations
-// cannot be read, there are none, the store seems to have been restored from a
+// cannot be read or one is of a newer version of the program, there are none, the store seems to have been restored from a
 // backup (see below), Hold is in force, or there are more orphans than the cap
 // allows. Most overrides [InventoryOptions.Cap] for this call, for an
 // operator that has seen the refusal; its zero value overrides nothing.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tendhq/tend/internal/contain"
 	"github.com/tendhq/tend/internal/wall"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/internal/match"
@@ -339,7 +340,7 @@ func (r *Reconciler[S, T]) close(ctx context.Context, client Client[S, T]) error
 	}
 	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), r.o.Timeout, errTimeout)
 	defer cancel()
-	return contain(func() error { return c.Close(ctx) })
+	return contain.Call(func() error { return c.Close(ctx) })
 }
 
 // observe looks at the resource. The client gets a copy, of which status,

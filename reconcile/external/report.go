@@ -10,7 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tendhq/tend/internal/contain"
 	"github.com/tendhq/tend/internal/wall"
+	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/store"
 )
 
@@ -153,7 +155,7 @@ func (v *Inventory[S, T, R]) Report(ctx context.Context) (Report, error) {
 	v.last = &newest
 	v.mu.Unlock()
 	if v.o.Found != nil {
-		if err := contain(func() error { v.o.Found(ctx, s.clone()); return nil }); err != nil {
+		if err := contain.Call(func() error { v.o.Found(ctx, s.clone()); return nil }); err != nil {
 			return Report{}, fmt.Errorf("external: inventory: InventoryOptions.Found: %w", err)
 		}
 	}
@@ -311,6 +313,9 @@ func (v *Inventory[S, T, R]) declared(ctx context.Context) (byID map[string]*sto
 	for o, err := range v.o.Store.All(ctx, store.Selector{}) {
 		if err != nil {
 			return nil, nil, fmt.Errorf("external: inventory: read the declarations: %w", err)
+		}
+		if o.Newer { // its id, and what it wants, may be in what this program does not know
+			return nil, nil, fmt.Errorf("external: inventory: the declarations: %w", reconcile.CheckNewer(&o.Meta))
 		}
 		byKey[o.Key()] = o
 		if id := v.o.IDOf(o); id != "" {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tendhq/tend/internal/contain"
 	"github.com/tendhq/tend/store"
 )
 
@@ -123,7 +124,7 @@ func (t *Throttled) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case e := <-t.queue:
-			if contain(func() error { return t.to.Record(ctx, e) }) != nil {
+			if contain.Call(func() error { return t.to.Record(ctx, e) }) != nil {
 				t.mu.Lock()
 				t.dropped++
 				t.mu.Unlock()

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/tendhq/tend/internal/contain"
 )
 
 // Shares by measured load. Each server announces, in its member's record, what its shards cost
@@ -77,22 +79,22 @@ func differ(was, is map[int]int64) bool {
 // announces what has changed.
 func (s *session) measure() {
 	loads, held := make(map[int]int64), make(map[int]*hold)
-	failed, why := 0, any(nil)
+	failed, why := 0, error(nil)
 	for shard, h := range s.holds {
 		if !h.leaving.IsZero() {
 			continue
 		}
 		held[shard] = h
-		load, panicked := s.loadOf(shard)
+		load, err := s.loadOf(shard)
 		switch {
-		case panicked != nil:
-			failed, why = failed+1, panicked
+		case err != nil:
+			failed, why = failed+1, err
 		case s.measured[shard] == h:
 			loads[shard] = min(max(load, 1), maxLoad)
 		}
 	}
 	if failed > 0 {
-		s.opts.Logger.Error("lease: Options.Load panicked", "lease", s.name, "server", s.opts.Server, "shards", failed, "of", len(held), "panic", fmt.Sprint(why))
+		s.opts.Logger.Error("lease: Options.Load failed", append([]any{"lease", s.name, "server", s.opts.Server, "shards", failed, "of", len(held), "err", why}, contain.Stack(why)...)...)
 	}
 	s.measured = held
 	if !differ(s.loads, loads) {
@@ -106,9 +108,9 @@ func (s *session) measure() {
 }
 
 // loadOf calls Options.Load. One that panics has measured nothing.
-func (s *session) loadOf(shard int) (load int64, panicked any) {
-	defer func() { panicked = recover() }()
-	return s.opts.Load(shard), nil
+func (s *session) loadOf(shard int) (load int64, err error) {
+	err = contain.Apart(func() error { load = s.opts.Load(shard); return nil })
+	return load, err
 }
 
 // measuring is when to measure; nil: never.

@@ -249,7 +249,7 @@ func TestLoadThatPanicsMeasuresNothing(t *testing.T) {
 		}
 		a.end()
 		other.end()
-		if !strings.Contains(log.String(), "Options.Load panicked") || !strings.Contains(log.String(), "no counter") {
+		if !strings.Contains(log.String(), "Options.Load failed") || !strings.Contains(log.String(), "no counter") {
 			t.Errorf("logged\n%s\nwant the panic", log.String())
 		}
 		if n := strings.Count(log.String(), "\n"); n > 5 {

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/store"
 )
 
@@ -191,6 +192,8 @@ func (w *watched[C, T]) load(ctx context.Context) error {
 		return fmt.Errorf("lifecycle: read config %s %s: %w", w.store.Kind(), w.key, err)
 	case o.Deleting():
 		o = nil
+	case o.Newer:
+		return fmt.Errorf("lifecycle: config %s %s: %w", w.store.Kind(), w.key, reconcile.CheckNewer(&o.Meta))
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"runtime/debug"
 	"slices"
 	"time"
 
+	"github.com/tendhq/tend/internal/contain"
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/depend"
@@ -158,13 +158,15 @@ func (l *Lifecycle[S, T]) From(c *cache.Cache[S, T]) reconcile.Source[reconcile.
 			go func() { // ended by cancel, waited for below
 				err := errRoundEnded
 				defer func() {
-					if v := recover(); v != nil { // of a sink that is the program's own
-						err = &reconcile.PanicError{Value: v, Stack: debug.Stack()}
-					}
 					rounds <- err
 					cancel() // where a round was cut off the source is begun again
 				}()
-				err = l.work.news().follow(ctx, &told, func() error { return l.round(ctx, c, to) })
+				err = contain.Call(func() error { // of a sink that is the program's own
+					return l.work.news().follow(ctx, &told, func() error { return l.round(ctx, c, to) })
+				})
+				if p, ok := errors.AsType[*contain.Panic](err); ok {
+					err = (*reconcile.PanicError)(p)
+				}
 			}()
 			defer func() {
 				cancel()

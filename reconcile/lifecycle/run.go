@@ -44,7 +44,8 @@ type Run[S, T any] struct {
 }
 
 // Begin reads the object of a key. An object that is not there is no error:
-// Begin returns a nil Run, and there is nothing to do.
+// Begin returns a nil Run, and there is nothing to do. One of a newer version of the program
+// is the error of [reconcile.CheckNewer].
 func Begin[S, T any](ctx context.Context, s *store.Store[S, T], key store.Key) (*Run[S, T], error) {
 	o, err := s.Get(ctx, key)
 	if errors.Is(err, store.ErrNotFound) {
@@ -52,6 +53,9 @@ func Begin[S, T any](ctx context.Context, s *store.Store[S, T], key store.Key) (
 	}
 	if err != nil {
 		return nil, fmt.Errorf("lifecycle: read %s: %w", key, err)
+	}
+	if err := reconcile.CheckNewer(&o.Meta); err != nil {
+		return nil, fmt.Errorf("lifecycle: %w", err)
 	}
 	return &Run[S, T]{Object: s.Clone(o), store: s, first: o, status: o, stored: o}, nil
 }

@@ -5,11 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
 
+	"github.com/tendhq/tend/internal/contain"
 	"github.com/tendhq/tend/queue/ratelimit"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/store"
@@ -287,6 +287,8 @@ func (k *Kind[S, T]) judgeLocked(o *store.Object[S, T]) (l Left, done bool) {
 	case last.err != nil:
 		l.Why, l.Err = store.Clip(last.err.Error()), last.err
 		l.Stuck = last.looked >= o.Generation && errors.Is(last.err, reconcile.ErrTerminal)
+	case o.Newer:
+		l.Why = store.ErrNewer.Error()
 	default:
 		l.Why = inTheWay(o)
 	}
@@ -316,18 +318,17 @@ func (k *Kind[S, T]) judgeLocked(o *store.Object[S, T]) (l Left, done bool) {
 // doneLocked reports whether o was reconciled for this generation or a later one. The error
 // is a panic of Done, which makes it false.
 func (k *Kind[S, T]) doneLocked(o *store.Object[S, T], last lastRun, generation int64) (done bool, err error) {
-	if k.unconfirmedLocked(last, generation) {
+	if o.Newer || k.unconfirmedLocked(last, generation) {
 		return false, nil
 	}
 	if k.o.Done != nil {
 		err = protect("KindOptions.Done", func() { done = k.o.Done(o) })
 		return done, err
 	}
-	ready, has := o.Condition(store.ConditionReady)
-	if !has {
+	if _, has := o.Condition(store.ConditionReady); !has {
 		return k.tracked, nil
 	}
-	return ready.Status == store.True && ready.ObservedGeneration >= generation, nil
+	return store.ReadyAt(&o.Meta, o.Conditions, generation), nil
 }
 
 // unconfirmedLocked reports whether runs count, and the last one has not confirmed this
@@ -336,16 +337,16 @@ func (k *Kind[S, T]) unconfirmedLocked(last lastRun, generation int64) bool {
 	return k.tracked && (last.err != nil || last.generation < generation || last.unseen != 0)
 }
 
-// protect calls the function of the options that is called so, and makes an error of its panic.
-// The value is kept as text: one that is an error may panic itself, or unwrap without an end.
-func protect(name string, f func()) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = fmt.Errorf("%s: %w", name, &reconcile.PanicError{Value: fmt.Sprint(v), Stack: debug.Stack()})
-		}
-	}()
-	f()
-	return nil
+// protect calls the function of the options that has the name.
+func protect(name string, f func()) error {
+	err := contain.Apart(func() error { f(); return nil })
+	if err == nil {
+		return nil
+	}
+	if p, ok := errors.AsType[*contain.Panic](err); ok {
+		err = (*reconcile.PanicError)(p)
+	}
+	return fmt.Errorf("%s: %w", name, err)
 }
 
 // presentLocked reports whether what is stored of o was found by a run of its present

@@ -216,11 +216,16 @@ func (p *running) show(ctx context.Context) {
 // tell calls Left, whose panic ends nothing.
 func (p *running) tell(l Left) {
 	err := protect("Options.Left", func() { p.Left(l) })
+	if err == nil {
+		return
+	}
+	stack := ""
 	if panicked, ok := errors.AsType[*reconcile.PanicError](err); ok {
-		p.log.Error("program: a function panicked", "err", err, "stack", string(panicked.Stack))
-		if p.Out != nil {
-			p.Out.Line("x %v\n%s", err, panicked.Stack)
-		}
+		stack = string(panicked.Stack)
+	}
+	p.log.Error("program: a function failed", "err", err, "stack", stack)
+	if p.Out != nil {
+		p.Out.Line("x %v\n%s", err, stack)
 	}
 }
 

@@ -3,6 +3,7 @@ package cache
 import (
 	"fmt"
 
+	"github.com/tendhq/tend/internal/contain"
 	"github.com/tendhq/tend/store"
 )
 
@@ -118,12 +119,10 @@ func (c *Cache[S, T]) indexValues(o *store.Object[S, T]) [][]string {
 // ask contains a panic of the user's function: the object is then not found
 // under this index, and everything else goes on.
 func (c *Cache[S, T]) ask(x *Index[S, T], o *store.Object[S, T]) (values []string) {
-	defer func() {
-		if p := recover(); p != nil {
-			c.report(o.Key(), fmt.Errorf("cache: index %s of %s panicked: %v", x.name, o.Key(), p))
-		}
-	}()
-	return x.fn(o)
+	if err := contain.Apart(func() error { values = x.fn(o); return nil }); err != nil {
+		c.report(o.Key(), fmt.Errorf("cache: index %s of %s: %w", x.name, o.Key(), err))
+	}
+	return values
 }
 
 // apply makes the steps visible, all at once to All and By, and hands them to

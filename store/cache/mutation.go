@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/tendhq/tend/internal/contain"
 	"github.com/tendhq/tend/store"
 )
 
@@ -19,7 +20,8 @@ var ErrMutated = errors.New("cache: a shared object was written to")
 type fingerprint [sha256.Size]byte
 
 func printOf[S, T any](o *store.Object[S, T]) fingerprint {
-	b, err := json.Marshal(o)
+	var b []byte
+	err := contain.Apart(func() (err error) { b, err = json.Marshal(o); return err })
 	if err != nil {
 		// What cannot be encoded cannot be compared: the same for all of them.
 		return fingerprint{}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/tendhq/tend/internal/contain"
 	"github.com/tendhq/tend/internal/sleep"
 	"github.com/tendhq/tend/store"
 )
@@ -141,12 +142,9 @@ func (c *Cache[S, T]) report(key store.Key, err error) {
 		c.logger().Warn(what, append(attrs, "err", store.Brief(err))...)
 		return
 	}
-	defer func() {
-		if p := recover(); p != nil {
-			c.logger().Error("cache: OnError panicked", "cache", c.name, "panic", p, "err", store.Brief(err))
-		}
-	}()
-	c.opts.OnError(key, err)
+	if wrong := contain.Apart(func() error { c.opts.OnError(key, err); return nil }); wrong != nil {
+		c.logger().Error("cache: OnError failed", append([]any{"cache", c.name, "err", store.Brief(wrong), "of", store.Brief(err)}, contain.Stack(wrong)...)...)
+	}
 }
 
 // reportWatch reports a watch that ended. Of a row of them the log has the first

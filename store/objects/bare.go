@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"slices"
 	"strings"
 
@@ -99,13 +100,13 @@ func (k bare) hide(o Object) Object {
 func (k bare) Kind() string { return k.name }
 
 func (k bare) Get(ctx context.Context, key store.Key) (Object, error) {
-	o, err := k.typed(1).Get(ctx, key)
+	o, err := k.typed(math.MaxInt32).Get(ctx, key)
 	return k.hide(o), err
 }
 
 func (k bare) All(ctx context.Context, sel store.Selector) iter.Seq2[Object, error] {
 	return func(yield func(Object, error) bool) {
-		for o, err := range k.typed(1).All(ctx, sel) {
+		for o, err := range k.typed(math.MaxInt32).All(ctx, sel) {
 			if !yield(k.hide(o), err) {
 				return
 			}
@@ -115,7 +116,7 @@ func (k bare) All(ctx context.Context, sel store.Selector) iter.Seq2[Object, err
 
 func (k bare) Watch(ctx context.Context, after store.Revision) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		for e, err := range k.typed(1).Watch(ctx, after) {
+		for e, err := range k.typed(math.MaxInt32).Watch(ctx, after) {
 			e.Object = k.hide(e.Object)
 			if !yield(e, err) {
 				return

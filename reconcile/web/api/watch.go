@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"net/http"
 	"net/url"
 	"strconv"
 	"time"
 
+	"github.com/tendhq/tend/internal/contain"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/objects"
 )
@@ -53,31 +55,19 @@ func (h *Handler) watch(w http.ResponseWriter, r *http.Request, k objects.Kind, 
 	ctx, cancel := context.WithCancel(r.Context())
 	events := make(chan string)
 	done := make(chan struct{})
-	var panicked any // read after done
+	var failed error // read after done
 	go func() {      // ended by cancel, waited for below
 		defer close(done)
 		defer close(events)
-		defer func() { panicked = recover() }() // of the kind's code: it must not end the program
-		var ids lastWhole
-		for e, err := range k.Watch(ctx, after) {
-			text := ids.of(e)
-			if namespace == "" || e.Key.Namespace == namespace || e.Key == (store.Key{}) { // without a key it is no object's
-				text += lines(e, err)
-			}
-			if text == "" {
-				continue
-			}
-			select {
-			case events <- text:
-			case <-ctx.Done():
-				return
-			}
-		}
+		failed = contain.Call(func() error { // of the kind's code: it must not end the program
+			relay(ctx, k.Watch(ctx, after), namespace, events)
+			return nil
+		})
 	}()
 	defer func() {
 		cancel()
-		if <-done; panicked != nil {
-			panic(panicked) // as in any handler: the server logs it and ends the connection
+		if <-done; failed != nil {
+			panic(failed) // as in any handler: the server logs it and ends the connection
 		}
 	}()
 	beat := time.NewTicker(h.o.Heartbeat)
@@ -96,6 +86,25 @@ func (h *Handler) watch(w http.ResponseWriter, r *http.Request, k objects.Kind, 
 		}
 		if out.send(text) != nil {
 			return nil
+		}
+	}
+}
+
+// relay sends the texts of the events of a namespace, empty for all, until ctx ends.
+func relay(ctx context.Context, from iter.Seq2[objects.Event, error], namespace string, to chan<- string) {
+	var ids lastWhole
+	for e, err := range from {
+		text := ids.of(e)
+		if namespace == "" || e.Key.Namespace == namespace || e.Key == (store.Key{}) { // without a key it is no object's
+			text += lines(e, err)
+		}
+		if text == "" {
+			continue
+		}
+		select {
+		case to <- text:
+		case <-ctx.Done():
+			return
 		}
 	}
 }

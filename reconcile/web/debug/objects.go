@@ -102,7 +102,7 @@ func rowOfObject(o objects.Object) objectRow {
 
 // in reports whether the object is in one of objectStates; every one is in "".
 func (r objectRow) in(state string) bool {
-	ready := r.Phase == string(store.PhaseReady) && r.Observed == r.Generation && r.Deleted.IsZero()
+	ready := store.ReadyAt(&r.object.Meta, r.Conditions, r.Generation)
 	switch state {
 	case "ready":
 		return r.Error == "" && ready

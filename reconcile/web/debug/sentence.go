@@ -19,10 +19,14 @@ func (v *overview) sentence(now time.Time) (says string, allWell bool) {
 	case len(problems) == 0 && total == 0:
 		return "Nothing fails, and nothing is stuck.", true
 	case len(problems) == 0 && ready == total:
-		return fmt.Sprintf("All %s are as declared%s.", objectCount(total), v.Objects.partly()), true
+		return fmt.Sprintf("%s as declared%s.", areAll(total), v.Objects.partly()), true
 	}
 	if total > 0 {
-		says = fmt.Sprintf("%s of %s are as declared%s.", grouped(fmt.Sprint(ready)), objectCount(total), v.Objects.partly())
+		are := "are"
+		if ready == 1 {
+			are = "is"
+		}
+		says = fmt.Sprintf("%s of %s %s as declared%s.", grouped(fmt.Sprint(ready)), objectCount(total), are, v.Objects.partly())
 	}
 	if n := len(problems); n > 4 {
 		problems = append(problems[:4:4], fmt.Sprintf("%d more", n-4))
@@ -31,6 +35,13 @@ func (v *overview) sentence(now time.Time) (says string, allWell bool) {
 		says += " In the way: " + strings.Join(problems, "; ") + "."
 	}
 	return strings.TrimSpace(says), false
+}
+
+func areAll(n int) string {
+	if n == 1 {
+		return "The 1 object is"
+	}
+	return "All " + objectCount(n) + " are"
 }
 
 func objectCount(n int) string {

@@ -1,0 +1,78 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"runtime"
+
+	"github.com/tendhq/tend/internal/contain"
+)
+
+// Code of the user's runs in the codec, in the methods of the types of spec and status
+// (MarshalJSON, UnmarshalText, Clone, Equal, String and so on), and in the functions of
+// [Options]. What it does wrong (promise R6) is a [*DecodeError] of the stored object, or
+// [ErrInvalid] of the object that is to be stored.
+
+// call calls f, which may call the codec and methods of the types of spec and status. Where
+// they are not the user's, no goroutine is needed.
+func (s *Store[S, T]) call(f func() error) error {
+	if s.code {
+		return contain.Apart(f)
+	}
+	return contain.Call(f)
+}
+
+// accept is call for what is to be stored: a panic is [ErrInvalid].
+func (s *Store[S, T]) accept(o *Object[S, T], f func() error) error {
+	err := s.call(f)
+	if failed(err) && !errors.Is(err, ErrInvalid) {
+		return fmt.Errorf("%w: %w", ErrInvalid, s.about(o.Key(), s.RedactError(err, o)))
+	}
+	return err
+}
+
+// undecodable is the [*DecodeError] of a record. The value of a panic may hold a part of the
+// object, so its type is shown, and of the errors of the runtime the text.
+func (s *Store[S, T]) undecodable(r Record, err error) error {
+	if p, ok := errors.AsType[*contain.Panic](err); ok {
+		if _, ours := p.Value.(runtime.Error); !ours {
+			err = &contain.Panic{Value: fmt.Sprintf("of type %T", p.Value), Stack: p.Stack}
+		}
+		err = s.hideDecode(err)
+	}
+	return &DecodeError{Kind: s.kind, Key: r.Key, Revision: r.Revision, Err: err}
+}
+
+// failed reports whether a function did not return.
+func failed(err error) bool {
+	_, panicked := errors.AsType[*contain.Panic](err)
+	return panicked || errors.Is(err, contain.ErrGoexit)
+}
+
+// hasCode reports whether a type has a method somewhere that is called by the codec, or to
+// copy, compare or print it.
+func hasCode(t reflect.Type, seen map[reflect.Type]bool) bool {
+	if _, known := immutable[t]; known || seen[t] || t == rawMessage {
+		return false
+	}
+	seen[t] = true
+	for _, name := range []string{"MarshalJSON", "MarshalText", "UnmarshalJSON", "UnmarshalText", "Clone", "Equal", "String"} {
+		if _, ok := methodOf(t, name); ok {
+			return true
+		}
+	}
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Array:
+		return hasCode(t.Elem(), seen)
+	case reflect.Map:
+		return hasCode(t.Key(), seen) || hasCode(t.Elem(), seen)
+	case reflect.Struct:
+		for f := range t.Fields() {
+			if hasCode(f.Type, seen) {
+				return true
+			}
+		}
+	}
+	return false
+}
