@@ -582,6 +582,7 @@ var driftNotes = map[string]string{
 	"missing":    "declared, and not there",
 	"unclaimed":  "declared and there, without our mark or with an earlier one",
 	"duplicates": "carry the mark of an object whose resource is another",
+	"letter case": "differ from a declaration in case only: set InventoryOptions.Letters; until then nothing is pruned",
 	"unreadable": "are on the list, and their details could not be read",
 	"unsettled":  "written since the list was begun, or shortly before: it does not tell how they are",
 }
