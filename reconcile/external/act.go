@@ -17,6 +17,9 @@ import (
 	"github.com/tendhq/tend/store"
 )
 
+// settle is the time from a create to the look that should find its resource.
+const settle = time.Second
+
 // heldPause is the time after which a deletion that waits for an operator asks again.
 const heldPause = time.Minute
 
@@ -53,7 +56,7 @@ func (a *attempt[S, T]) act(ctx, calls context.Context, next action) (reconcile.
 		a.Object.SetTerminating(reason, message)
 		return a.later(), nil
 	case doWait:
-		return a.awaitVisible(), nil
+		return reconcile.Result{Requeue: true}, nil
 	case doMissing:
 		return a.standoff(ctx, ReasonMissing, "the resource does not exist, and the policy forbids to create it"), nil
 	case doRefuse:
@@ -121,17 +124,7 @@ func (a *attempt[S, T]) makeIt(ctx, calls context.Context) (reconcile.Result, er
 	}
 	a.synced(store.True, "", "")
 	a.event(ctx, Normal, ReasonCreated, "created the resource "+cmp.Or(a.Stored().Intent.ExternalName, "of "+a.Object.Key().String()))
-	return reconcile.Result{RequeueAfter: min(a.visible.first(), a.o.CreationGrace)}, nil
-}
-
-// awaitVisible looks again for what a create made, or may have made: at twice its age, and at the end of the
-// grace.
-func (a *attempt[S, T]) awaitVisible() reconcile.Result {
-	age := time.Since(a.view.learned)
-	if a.view.phase == succeeded {
-		a.visible.missed(min(age, a.o.CreationGrace/2))
-	}
-	return reconcile.Result{Requeue: true, RequeueAfter: max(minListWait, min(max(age, settle), time.Until(a.view.graceEnd)))}
+	return reconcile.Result{RequeueAfter: min(settle, a.o.CreationGrace)}, nil
 }
 
 func (a *attempt[S, T]) deleteIt(ctx, calls context.Context) (reconcile.Result, error) {
