@@ -524,7 +524,7 @@ func inventory(s sink, v external.InventorySnapshot) {
 	for finding, n := range map[string]int{
 		"declared": r.Declared, "present": r.Present, "ours": r.Ours, "missing": len(r.Missing), "different": len(r.Different),
 		"unclaimed": len(r.Unclaimed), "duplicate": len(r.Duplicates), "orphan": len(r.Orphans), "foreign": r.Foreign,
-		"unreadable": len(r.Unreadable), "unsettled": len(r.Unsettled),
+		"unreadable": len(r.Unreadable), "unsettled": len(r.Unsettled), "letter_case": len(r.LetterCase),
 	} {
 		s.gauge(inventoryFindings, float64(n), v.Kind, finding)
 	}

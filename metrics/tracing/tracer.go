@@ -30,7 +30,7 @@ type Options struct {
 }
 
 const (
-	scope           = "github.com/tendhq/tend/metrics/tracing"
+	scope           = "github.com/tendhq/tend/tracing"
 	defaultRemember = 1 << 14
 	// A key that is added very often before it runs keeps the newest.
 	linksPerKey = 16

@@ -186,6 +186,9 @@ func (a *attempt[S, T]) maintain(ctx, calls context.Context, next action) (recon
 			return a.fail(ctx, ReasonStoreFailed, fmt.Errorf("location: %w", err))
 		}
 	}
+	if reason == "" && a.memory.caseOnly != "" {
+		reason, message = ReasonLetterCase, a.memory.caseOnly+askLetters
+	}
 	a.synced(store.True, reason, message)
 	if !a.said {
 		a.Object.SetReady()

@@ -97,7 +97,7 @@ func (v *Inventory[S, T, R]) leave(key store.Key, id string, fresh bool) (at tim
 		}
 	}
 	delete(v.back, key)
-	if _, known := v.recallLocked(id, at); known != nothing || len(v.changed) == 0 || fresh || recent(v.list.begun, v.o.Fresh, at) || recent(v.failed, v.o.Fresh/4, at) {
+	if _, known := v.recallLocked(v.o.Letters.id(id), at); known != nothing || len(v.changed) == 0 || fresh || recent(v.list.begun, v.o.Fresh, at) || recent(v.failed, v.o.Fresh/4, at) {
 		delete(v.waiting, key) // or the list would end a backoff that this run may begin
 		return at, false
 	}
@@ -237,19 +237,20 @@ func (v *Inventory[S, T, R]) difference(s snapshot[R]) (were []R) {
 }
 
 // tell adds the objects of those resources to what the sources of Changed have to add.
-func (v *Inventory[S, T, R]) tell(were []R) {
-	var keys []reconcile.Request
+func (v *Inventory[S, T, R]) tell(ctx context.Context, were []R) {
+	keys := map[store.Key]bool{}
 	for _, r := range were {
-		if mark, marked := v.o.Owner(r); marked && mark.Installation == v.o.Installation && mark.Kind == v.o.Store.Kind() {
-			keys = append(keys, mark.Key)
+		if mark, marked := v.o.Owner(r); marked && v.ours(mark) {
+			keys[mark.Key] = true
 		}
 	}
 	if len(keys) == 0 {
 		return
 	}
+	keys = v.declaredKeys(ctx, keys)
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, c := range v.changed {
-		c.note(slices.Values(keys), false)
+		c.note(maps.Keys(keys), false)
 	}
 }

@@ -63,6 +63,7 @@ const (
 	ReasonLocationChanged  = "LocationChanged" // in the spec; see [ErrLocationChanged]
 	ReasonMissing          = "Missing"         // and the policy forbids to create it
 	ReasonNotOurs          = "NotOurs"         // another's mark, or none
+	ReasonLetterCase       = "LetterCase"      // the cloud spells its id or mark otherwise; see [Letters]
 	ReasonDeletesHeld      = "DeletesHeld"     // by [Options.DeleteLimit]
 	ReasonDiffers          = "Differs"         // and the policy forbids to update it
 	ReasonAwaiting         = "Awaiting"        // others have to finish first

@@ -159,13 +159,13 @@ func (v *Inventory[S, T, R]) noteOrphans(ctx context.Context, s Report, last tim
 		if err != nil {
 			return err
 		}
-		if mark, marked := v.o.Owner(r); !exists || !marked || mark != *f.Mark {
+		if mark, marked := v.o.Owner(r); !exists || !marked || v.o.Letters.mark(mark) != v.o.Letters.mark(*f.Mark) {
 			continue
 		}
 		v.mu.Lock()
 		defer v.mu.Unlock()
-		v.history.lost = fmt.Sprintf("%s was declared at %s, and nothing in the store was as young when this process began (%s): was it restored from a backup?",
-			f, declared.Format(time.RFC3339), describeSign(last))
+		v.history.lost = fmt.Sprintf("%s was declared at %s, and nothing in the store was as young when this process began (%s; clocks may differ by %v): was it restored from a backup?",
+			f, declared.Format(time.RFC3339), describeSign(last), apart)
 		return nil
 	}
 	return nil

@@ -93,6 +93,9 @@ type InventoryOptions[S, T, R any] struct {
 	// What no list shows may have been changed by others for so long before
 	// that is noticed.
 	DetailFresh time.Duration
+	// Letters says whether ids and marks that differ in case, or in space around, only are of one
+	// resource; zero: that is not known.
+	Letters Letters
 	// Cap bounds what one Prune may delete; zero: 10 resources or a tenth of
 	// ours, whichever is less.
 	Cap Cap
@@ -131,10 +134,10 @@ type Inventory[S, T, R any] struct {
 	list    snapshot[R]
 	failed  time.Time // when a list last failed
 	listing *listing
-	written map[string]time.Time // by id: when, or Settle before it was found gone, if a list may not show it yet
-	single  map[string]single[R] // what the list does not show, or not reliably
-	detail  map[string]detail[R] // what the list shows in part; empty without Detail
-	held    string               // by Hold
+	written map[ident]time.Time // by id: when, or Settle before it was found gone, if a list may not show it yet
+	single  map[ident]single[R] // what the list does not show, or not reliably
+	detail  map[ident]detail[R] // what the list shows in part; empty without Detail
+	held    string              // by Hold
 	history history
 	last    *Report
 	// compared is how many reports under way rest on the list begun then.
@@ -148,8 +151,11 @@ type Inventory[S, T, R any] struct {
 // snapshot is what one complete list showed.
 type snapshot[R any] struct {
 	begun time.Time // zero: there was none
-	byID  map[string]R
-	marks func() map[Mark][]string // the ids by mark, without UID and Declared; read at the first call
+	byID  map[ident]R
+	// The ids by mark, without UID and Declared, and what is there by folded letters; each is
+	// read at the first call.
+	marks  func() map[Mark][]string
+	folded func() folded
 }
 
 // single is what Get showed of one resource.
@@ -194,6 +200,9 @@ func NewInventory[S, T, R any](given *InventoryOptions[S, T, R]) (*Inventory[S, 
 			return nil, fmt.Errorf("external: InventoryOptions.%s is required", name)
 		}
 	}
+	if o.Letters > lastLetters {
+		return nil, fmt.Errorf("external: InventoryOptions.Letters is %d, which is none of LettersUnknown, LettersKeep, LettersFold", o.Letters)
+	}
 	if o.Fresh < 0 || o.Settle < 0 || o.DetailFresh < 0 {
 		return nil, fmt.Errorf("external: InventoryOptions.Fresh is %v, Settle %v and DetailFresh %v, want zero or more", o.Fresh, o.Settle, o.DetailFresh)
 	}
@@ -205,7 +214,7 @@ func NewInventory[S, T, R any](given *InventoryOptions[S, T, R]) (*Inventory[S, 
 	o.DetailFresh = cmp.Or(o.DetailFresh, o.Fresh)
 	o.Cap = o.Cap.orDefault()
 	return &Inventory[S, T, R]{
-		o: o, named: named, made: wall.Now(), written: map[string]time.Time{}, single: map[string]single[R]{}, detail: map[string]detail[R]{},
+		o: o, named: named, made: wall.Now(), written: map[ident]time.Time{}, single: map[ident]single[R]{}, detail: map[ident]detail[R]{},
 		compared: map[time.Time]int{},
 	}, nil
 }
@@ -235,8 +244,8 @@ func (v *Inventory[S, T, R]) lookAsOf(ctx context.Context, id string, at time.Ti
 	case known == whole:
 		return r, true, nil
 	case known == inPart:
-		return v.look(ctx, id, r)
-	case known == absent && why.proof == listSuffices && v.absentSince(id, at, why.since):
+		return v.look(ctx, r)
+	case known == absent && why.proof == listSuffices && v.absentSince(id, at, why.since) && v.twin(id) == "":
 		return r, false, nil
 	case known == absent && why.proof != byLook:
 		// Before the look, or a create that has to wait for its budget costs two.
@@ -262,7 +271,7 @@ const (
 func (v *Inventory[S, T, R]) recall(id string, at time.Time) (R, knowledge) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	r, known := v.recallLocked(id, at)
+	r, known := v.recallLocked(v.o.Letters.id(id), at)
 	if known == whole {
 		v.calls.served++
 	}
@@ -274,11 +283,11 @@ func (v *Inventory[S, T, R]) recall(id string, at time.Time) (R, knowledge) {
 func (v *Inventory[S, T, R]) absentSince(id string, at, since time.Time) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	_, known := v.recallLocked(id, at)
+	_, known := v.recallLocked(v.o.Letters.id(id), at)
 	return known == absent && !v.list.begun.Before(since)
 }
 
-func (v *Inventory[S, T, R]) recallLocked(id string, at time.Time) (r R, known knowledge) {
+func (v *Inventory[S, T, R]) recallLocked(id ident, at time.Time) (r R, known knowledge) {
 	if s, ok := v.single[id]; ok && (s.answer && recent(s.begun, v.o.Fresh, at) || v.usableLocked(id, s.begun, v.o.Fresh, at)) {
 		return s.r, whole
 	}
@@ -301,13 +310,13 @@ func (v *Inventory[S, T, R]) recallLocked(id string, at time.Time) (r R, known k
 // usableLocked says whether what was read of a resource at some time may be
 // shown to a caller that asked at another: it is recent, and was read after the last write
 // had settled.
-func (v *Inventory[S, T, R]) usableLocked(id string, begun time.Time, fresh time.Duration, at time.Time) bool {
+func (v *Inventory[S, T, R]) usableLocked(id ident, begun time.Time, fresh time.Duration, at time.Time) bool {
 	return v.settledLocked(id, begun) && recent(begun, fresh, at)
 }
 
 // settledLocked says whether what was read of a resource at some time shows the last
 // write to it.
-func (v *Inventory[S, T, R]) settledLocked(id string, begun time.Time) bool {
+func (v *Inventory[S, T, R]) settledLocked(id ident, begun time.Time) bool {
 	return !begun.Before(v.written[id].Add(v.o.Settle)) // since the zero time, if it was not written
 }
 
@@ -330,16 +339,16 @@ func (v *Inventory[S, T, R]) failing(at time.Time) bool {
 	return recent(v.failed, v.o.Fresh/4, at)
 }
 
-func (v *Inventory[S, T, R]) get(ctx context.Context, id string) (R, bool, error) {
-	got := single[R]{begun: time.Now()}
-	r, exists, err := v.o.Get(ctx, id)
+func (v *Inventory[S, T, R]) get(ctx context.Context, spelt string) (R, bool, error) {
+	got, id := single[R]{begun: time.Now()}, v.o.Letters.id(spelt)
+	r, exists, err := v.o.Get(ctx, spelt)
 	err = endless.Cut(err)
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.calls.gets++
 	switch {
 	case err != nil:
-		return r, false, fmt.Errorf("external: inventory: get %q: %w", id, err)
+		return r, false, fmt.Errorf("external: inventory: get %q: %w", spelt, err)
 	case !v.settledLocked(id, got.begun): // used once: it may show either side of a write
 	case !exists:
 		delete(v.single, id)
@@ -356,8 +365,8 @@ func (v *Inventory[S, T, R]) get(ctx context.Context, id string) (R, bool, error
 }
 
 // look reads what the list does not show of a resource.
-func (v *Inventory[S, T, R]) look(ctx context.Context, id string, listed R) (R, bool, error) {
-	d := detail[R]{begun: time.Now()}
+func (v *Inventory[S, T, R]) look(ctx context.Context, listed R) (R, bool, error) {
+	d, id := detail[R]{begun: time.Now()}, v.id(listed)
 	r, exists, err := v.o.Detail(ctx, listed)
 	err = endless.Cut(err)
 	v.mu.Lock()
@@ -365,7 +374,7 @@ func (v *Inventory[S, T, R]) look(ctx context.Context, id string, listed R) (R, 
 	v.calls.gets++
 	switch now, on := v.list.byID[id]; {
 	case err != nil:
-		return r, false, fmt.Errorf("external: inventory: read the details of %q: %w", id, err)
+		return r, false, fmt.Errorf("external: inventory: read the details of %q: %w", v.o.ID(listed), err)
 	case !exists:
 		delete(v.detail, id)
 	case !v.settledLocked(id, d.begun): // used once; of a newer list's settling it knows nothing
@@ -382,9 +391,10 @@ func (v *Inventory[S, T, R]) look(ctx context.Context, id string, listed R) (R, 
 func (v *Inventory[S, T, R]) Invalidate(id string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.written[id] = time.Now()
-	delete(v.single, id)
-	delete(v.detail, id)
+	is := v.o.Letters.id(id)
+	v.written[is] = time.Now()
+	delete(v.single, is)
+	delete(v.detail, is)
 }
 
 // Wrote notes a resource as the answer of a write shows it, whole as Get does. It is for
@@ -394,7 +404,7 @@ func (v *Inventory[S, T, R]) Invalidate(id string) {
 func (v *Inventory[S, T, R]) Wrote(r R) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	id, now := v.o.ID(r), time.Now()
+	id, now := v.id(r), time.Now()
 	v.written[id] = now
 	v.single[id] = single[R]{begun: now, r: r, answer: true}
 	delete(v.detail, id)
@@ -441,8 +451,9 @@ var errCutShort = errors.New("external: inventory: the list was cut short")
 
 // load lists, on the goroutine of the caller that came first.
 func (v *Inventory[S, T, R]) load(ctx context.Context, l *listing) error {
-	s := snapshot[R]{begun: time.Now(), byID: map[string]R{}}
+	s := snapshot[R]{begun: time.Now(), byID: map[ident]R{}}
 	s.marks = sync.OnceValue(func() map[Mark][]string { return v.marks(s.byID) })
+	s.folded = sync.OnceValue(func() folded { return v.fold(s.byID) })
 	l.err = errCutShort // what others hear after a panic in List
 	panicked := true
 	tell := func() {}
@@ -472,7 +483,12 @@ func (v *Inventory[S, T, R]) load(ctx context.Context, l *listing) error {
 			l.err = fmt.Errorf("external: inventory: list: %w", endless.Cut(err))
 			break
 		}
-		s.byID[v.o.ID(r)] = r
+		id := v.id(r)
+		if other, on := s.byID[id]; on && v.o.ID(other) != v.o.ID(r) {
+			l.err = fmt.Errorf("external: inventory: list: it shows %q and %q, which InventoryOptions.Letters says are one", v.o.ID(other), v.o.ID(r))
+			break
+		}
+		s.byID[id] = r
 	}
 	panicked = false
 	switch {
@@ -481,7 +497,7 @@ func (v *Inventory[S, T, R]) load(ctx context.Context, l *listing) error {
 	case errors.Is(l.err, errCutShort):
 		were := v.difference(s)
 		l.complete, l.err = true, nil
-		tell = func() { v.tell(were) }
+		tell = func() { v.tell(ctx, were) }
 	}
 	return l.err
 }
@@ -496,13 +512,13 @@ func (v *Inventory[S, T, R]) adoptLocked(s snapshot[R]) {
 			oldest = begun
 		}
 	}
-	v.written = without(v.written, func(_ string, at time.Time) bool { return !oldest.Before(at.Add(v.o.Settle)) })
-	v.single = without(v.single, func(id string, one single[R]) bool {
+	v.written = without(v.written, func(_ ident, at time.Time) bool { return !oldest.Before(at.Add(v.o.Settle)) })
+	v.single = without(v.single, func(id ident, one single[R]) bool {
 		return !s.begun.Before(one.begun) && (!one.answer || v.settledLocked(id, s.begun))
 	})
 	// Another resource may have come under the same id: then the list shows it
 	// otherwise (its date, its owner), and what was read of the first is of no use.
-	v.detail = without(v.detail, func(id string, d detail[R]) bool {
+	v.detail = without(v.detail, func(id ident, d detail[R]) bool {
 		listed, on := s.byID[id]
 		return !on || !recent(d.begun, v.o.DetailFresh, s.begun) || !reflect.DeepEqual(listed, was[id])
 	})
@@ -529,12 +545,12 @@ const longestLook = time.Hour
 // that better; without one it would grow for as long as lists fail.
 func (v *Inventory[S, T, R]) forgetLocked() {
 	now := time.Now()
-	v.written = without(v.written, func(_ string, at time.Time) bool {
+	v.written = without(v.written, func(_ ident, at time.Time) bool {
 		at = at.Add(v.o.Settle).Add(max(v.o.Fresh, v.o.DetailFresh)) // a sum of durations may overflow
 		return !recent(at, longestLook, now)
 	})
-	v.single = without(v.single, func(_ string, one single[R]) bool { return !recent(one.begun, v.o.Fresh, now) })
-	v.detail = without(v.detail, func(_ string, d detail[R]) bool { return !recent(d.begun, v.o.DetailFresh, now) })
+	v.single = without(v.single, func(_ ident, one single[R]) bool { return !recent(one.begun, v.o.Fresh, now) })
+	v.detail = without(v.detail, func(_ ident, d detail[R]) bool { return !recent(d.begun, v.o.DetailFresh, now) })
 }
 
 // Client makes a client for a [Reconciler] out of what writes: its Observe is
@@ -578,7 +594,7 @@ func (v *Inventory[S, T, R]) writes(f func(context.Context, *store.Object[S, T])
 func (v *Inventory[S, T, R]) answeredSince(id string, begun time.Time) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	s := v.single[id]
+	s := v.single[v.o.Letters.id(id)]
 	return s.answer && !s.begun.Before(begun)
 }
 
@@ -621,17 +637,25 @@ func (v *Inventory[S, T, R]) observe(ctx context.Context, o *store.Object[S, T])
 			err = &notDueError{later(since, begun.Add(v.o.Fresh)).Add(minListWait)}
 		}
 	}
-	if err != nil || !exists {
+	if err != nil {
 		return Observation{}, err
 	}
+	says, unclear := v.letterCase(o, id, r, exists, byMark, why.last)
+	if unclear {
+		return Observation{}, fmt.Errorf("%w: %s%s", errLetterCase, says, askLetters)
+	}
+	if !exists {
+		return Observation{}, nil
+	}
 	if m, ok := ctx.Value(runKey{}).(*memory); ok {
-		m.old = !Fresh(ctx) && v.restsOnOldDetail(v.o.ID(r), at)
+		m.caseOnly = says
+		m.old = !Fresh(ctx) && v.restsOnOldDetail(v.id(r), at)
 	}
 	return v.compare(o, r), nil
 }
 
 // restsOnOldDetail says whether an answer of recall is by what Detail read longer than Fresh before.
-func (v *Inventory[S, T, R]) restsOnOldDetail(id string, at time.Time) bool {
+func (v *Inventory[S, T, R]) restsOnOldDetail(id ident, at time.Time) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	d, known := v.detail[id]
@@ -653,12 +677,14 @@ func (v *Inventory[S, T, R]) findByMark(ctx context.Context, o *store.Object[S, 
 	v.mu.Lock()
 	list := v.list
 	v.mu.Unlock()
-	mark := NewMark(v.o.Installation, v.o.Store.Kind(), o)
+	mark := v.o.Letters.mark(v.markFor(o))
+	uid := mark.UID
 	mark.UID, mark.Declared = "", 0
+	owner := func(id string) Mark { m, _ := v.o.Owner(list.byID[v.o.Letters.id(id)]); return v.o.Letters.mark(m) }
 	var unsaid, left []string
 	for _, id := range list.marks()[mark] {
-		switch m, _ := v.o.Owner(list.byID[id]); m.UID {
-		case o.UID:
+		switch owner(id).UID {
+		case uid:
 			ids = append(ids, id)
 		case "": // there may have been no room for it
 			unsaid = append(unsaid, id)
@@ -669,20 +695,20 @@ func (v *Inventory[S, T, R]) findByMark(ctx context.Context, o *store.Object[S, 
 	if ids = append(ids, unsaid...); !former {
 		return ids, list.begun, nil
 	}
-	declared := func(id string) int64 { m, _ := v.o.Owner(list.byID[id]); return m.Declared }
 	slices.SortFunc(left, func(a, b string) int {
-		return cmp.Or(cmp.Compare(declared(b), declared(a)), cmp.Compare(a, b))
+		return cmp.Or(cmp.Compare(owner(b).Declared, owner(a).Declared), cmp.Compare(a, b))
 	})
 	return append(ids, left...), list.begun, nil
 }
 
 // marks is the ids of those resources by their marks.
-func (v *Inventory[S, T, R]) marks(byID map[string]R) map[Mark][]string {
+func (v *Inventory[S, T, R]) marks(byID map[ident]R) map[Mark][]string {
 	ids := map[Mark][]string{}
-	for id, r := range byID {
+	for _, r := range byID {
 		if mark, marked := v.o.Owner(r); marked {
+			mark = v.o.Letters.mark(mark)
 			mark.UID, mark.Declared = "", 0
-			ids[mark] = append(ids[mark], id)
+			ids[mark] = append(ids[mark], v.o.ID(r))
 		}
 	}
 	return ids
@@ -693,7 +719,8 @@ func (v *Inventory[S, T, R]) compare(o *store.Object[S, T], r R) Observation {
 	seen.Diff = v.o.Store.Redact(seen.Diff, o)
 	seen.Exists = true
 	if seen.Owner == Unreported {
-		seen.Owner = NewMark(v.o.Installation, v.o.Store.Kind(), o).Compare(v.o.Owner(r))
+		mark, marked := v.o.Owner(r)
+		seen.Owner, _ = v.o.Letters.compare(v.markFor(o), mark, marked)
 	}
 	return seen
 }

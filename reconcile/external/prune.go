@@ -80,7 +80,9 @@ func (v *Inventory[S, T, R]) Hold(reason string) {
 //
 // It deletes nothing at all, and returns a [*PruneError] with what it would
 // have deleted, if the list of the cloud is not complete, the declarations
-// cannot be read or one is of a newer version of the program, there are none, the store seems to have been restored from a
+// cannot be read or one is of a newer version of the program, there are none, one of the two
+// sides spells something otherwise than the other ([InventoryOptions.Letters]), the store seems
+// to have been restored from a
 // backup (see below), Hold is in force, or there are more orphans than the cap
 // allows. Most overrides [InventoryOptions.Cap] for this call, for an
 // operator that has seen the refusal; its zero value overrides nothing.
@@ -155,10 +157,26 @@ func (v *Inventory[S, T, R]) prunable(ctx context.Context, most Cap) (Report, er
 	if err != nil {
 		return Report{}, errors.Join(&PruneError{Reason: "the two sides could not be compared"}, err)
 	}
+	if len(s.LetterCase) > 0 {
+		return Report{}, &PruneError{Reason: letterCases(s.LetterCase), Would: s.Orphans}
+	}
 	if reason := v.objection(s, most); len(s.Orphans) > 0 && reason != "" {
 		return Report{}, &PruneError{Reason: reason, Would: s.Orphans}
 	}
 	return s, nil
+}
+
+// letterCases is why nothing may be deleted beside those.
+func letterCases(found []Finding) string {
+	text := fmt.Sprintf("%d differ from a declaration in case only, so that the two sides could not be compared", len(found))
+	for i, f := range found {
+		if i == 3 {
+			text += ", and so on"
+			break
+		}
+		text += fmt.Sprintf(", %q (%s): %s", f.ID, f.Key, f.Diff)
+	}
+	return text + askLetters
 }
 
 // objection is why nothing may be deleted, or empty.
@@ -197,11 +215,11 @@ func (v *Inventory[S, T, R]) pruneOne(ctx context.Context, f Finding, used func(
 		return false, err
 	}
 	mark, marked := v.o.Owner(r)
-	if !marked || mark != *f.Mark {
+	if !marked || v.o.Letters.mark(mark) != v.o.Letters.mark(*f.Mark) {
 		return false, nil
 	}
-	o, err := v.o.Store.Get(ctx, f.Key)
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
+	o, err := v.declaration(ctx, f.Key)
+	if err != nil {
 		return false, err
 	}
 	if !v.orphaned(f.ID, mark, o) {

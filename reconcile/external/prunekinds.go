@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
+	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/depend"
 	"github.com/tendhq/tend/store"
 )
@@ -13,10 +15,12 @@ import (
 // Pruner is one kind for [PruneKinds]: an [Inventory].
 type Pruner interface {
 	kind() string
+	letters() Letters
 	prune(ctx context.Context, most Cap, used func(store.Key) bool) (done []Finding, undecided int, err error)
 }
 
-func (v *Inventory[S, T, R]) kind() string { return v.o.Store.Kind() }
+func (v *Inventory[S, T, R]) kind() string     { return v.o.Store.Kind() }
+func (v *Inventory[S, T, R]) letters() Letters { return v.o.Letters }
 
 // Pruned is what [PruneKinds] did about one inventory.
 type Pruned struct {
@@ -63,9 +67,7 @@ func PruneKinds(ctx context.Context, g *depend.Graph, most Cap, inventories ...P
 			p.Err = fmt.Errorf("external: kind %q is not pruned: it is needed by kind %q, of which not all orphans have gone", p.Kind, user)
 		} else {
 			var undecided int
-			p.Deleted, undecided, p.Err = v.prune(ctx, most, func(key store.Key) bool {
-				return len(g.View(depend.Ref{Kind: p.Kind, Key: key}).Users) > 0
-			})
+			p.Deleted, undecided, p.Err = v.prune(ctx, most, usedBy(g, v))
 			if undecided > 0 {
 				p.Err = errors.Join(p.Err, fmt.Errorf("external: prune kind %q: of %d resources it could not be decided whether they are orphans", p.Kind, undecided))
 			}
@@ -74,6 +76,33 @@ func PruneKinds(ctx context.Context, g *depend.Graph, most Cap, inventories ...P
 	}
 	return all, errors.Join(errs...)
 }
+
+// usedBy says whether a declared object refers to a key, or may do so: to one that differs in case only.
+func usedBy(g *depend.Graph, v Pruner) func(store.Key) bool {
+	folded := sync.OnceValues(func() (map[store.Key]bool, int) {
+		needed := map[store.Key]bool{}
+		edges, hidden := g.Edges(v.kind(), maxEdges)
+		for _, e := range edges {
+			if e.To.Kind == v.kind() && e.As != reconcile.Owner {
+				needed[foldKey(e.To.Key)] = true
+			}
+		}
+		return needed, hidden
+	})
+	return func(key store.Key) bool {
+		if len(g.View(depend.Ref{Kind: v.kind(), Key: key}).Users) > 0 {
+			return true
+		}
+		if v.letters() == LettersKeep {
+			return false
+		}
+		needed, hidden := folded()
+		return hidden > 0 || needed[foldKey(key)]
+	}
+}
+
+// maxEdges bounds how many references PruneKinds reads of a kind.
+const maxEdges = 1 << 20
 
 // place is where a kind comes; those that the graph does not know come before all others.
 func place(order []string, kind string) int {

@@ -287,6 +287,8 @@ func (a *attempt[S, T]) connected(ctx, calls context.Context) (reconcile.Result,
 	for look := true; look; look = a.again {
 		if err := a.observe(ctx, calls); errors.Is(err, errListing) {
 			return reconcile.Result{StillFailing: true, RequeueAfter: waitForList(err)}, nil // no success: nothing was found out
+		} else if errors.Is(err, errLetterCase) {
+			return a.fail(ctx, ReasonLetterCase, fmt.Errorf("observe: %w", err))
 		} else if err != nil {
 			return a.fail(ctx, ReasonObserveFailed, fmt.Errorf("observe: %w", err))
 		}

@@ -38,7 +38,10 @@ type Report struct {
 	Orphans    []Finding `json:"orphans,omitempty"`    // ours by their mark, not declared
 	Unreadable []Finding `json:"unreadable,omitempty"` // on the list, and their details could not be read; they are nothing of the above
 	Unsettled  []Finding `json:"unsettled,omitempty"`  // would be one of the above, but were written, or found gone, too late for the list to count
-	Foreign    int       `json:"foreign"`              // neither declared nor ours
+	// LetterCase differ from a declaration in case, or in space around, only: in their id or in their mark. They
+	// are nothing of the above, and prunes are refused; see [InventoryOptions.Letters].
+	LetterCase []Finding `json:"letterCase,omitempty"`
+	Foreign    int       `json:"foreign"` // neither declared nor ours
 
 	undecided int // resources of which it could not be decided whether they are orphans
 	unsettled int // of these, the ones that would be
@@ -58,6 +61,9 @@ func (r Report) String() string {
 			text += fmt.Sprintf("; %d were written since, and do not count yet", n)
 		}
 	}
+	if n := len(r.LetterCase); n > 0 {
+		text += fmt.Sprintf("; %d differ in case only", n)
+	}
 	if n := len(r.Unreadable); n > 0 {
 		text += fmt.Sprintf("; of %d the owner may not be read", n)
 	}
@@ -66,7 +72,7 @@ func (r Report) String() string {
 
 // clone is a report with lists and marks of its own.
 func (r Report) clone() Report {
-	for _, found := range []*[]Finding{&r.Missing, &r.Different, &r.Unclaimed, &r.Duplicates, &r.Orphans, &r.Unreadable, &r.Unsettled} {
+	for _, found := range []*[]Finding{&r.Missing, &r.Different, &r.Unclaimed, &r.Duplicates, &r.Orphans, &r.Unreadable, &r.Unsettled, &r.LetterCase} {
 		*found = slices.Clone(*found)
 		for i, f := range *found {
 			if f.Mark != nil {
@@ -102,44 +108,31 @@ func (v *Inventory[S, T, R]) Report(ctx context.Context) (Report, error) {
 	// declared before it was created, so its declaration is there by now. The
 	// other way round, what was declared and created in between would look like
 	// an orphan.
-	byID, byKey, err := v.declared(ctx)
+	d, err := v.declared(ctx)
 	if err != nil {
 		return Report{}, err
 	}
-	last := v.lastSign(byKey)
-	s := Report{Kind: v.o.Store.Kind(), Listed: list.begun, Declared: len(byKey), Present: len(list.byID)}
-	gone := map[string]bool{} // since they were listed
+	last := v.lastSign(d.byKey)
+	s := Report{Kind: v.o.Store.Kind(), Listed: list.begun, Declared: len(d.byKey), Present: len(list.byID), LetterCase: d.same}
+	gone := map[ident]bool{} // since they were listed
 	for _, id := range slices.Sorted(maps.Keys(list.byID)) {
 		r, exists, err := v.complement(ctx, id, list.byID[id])
 		switch {
 		case ctx.Err() != nil:
 			return Report{}, fmt.Errorf("external: inventory: %w", context.Cause(ctx))
 		case err != nil:
-			s.Unreadable = append(s.Unreadable, v.unreadable(id, byID[id], err))
-			if byID[id] == nil {
+			s.Unreadable = append(s.Unreadable, v.unreadable(v.o.ID(list.byID[id]), d.byID[id], err))
+			if d.byID[id] == nil {
 				s.undecided++
 			}
 		case exists:
-			v.place(&s, id, r, byID[id], byKey)
+			v.place(&s, list, r, d)
 		default:
 			gone[id] = true
 			s.Present--
 		}
 	}
-	different := map[store.Key]bool{}
-	for _, f := range s.Different {
-		different[f.Key] = true
-	}
-	for key, o := range byKey {
-		id := v.o.IDOf(o)
-		if _, there := list.byID[id]; (!there || gone[id]) && !o.Deleting() && !different[key] {
-			where, f := &s.Missing, Finding{Key: key, ID: id}
-			if diff, moved := movedAway(o); moved { // and is not created here
-				where, f.Diff = &s.Different, diff
-			}
-			v.find(&s, where, f, v.begotten(o, list.begun))
-		}
-	}
+	v.placeMissing(&s, d, func(id ident) bool { _, there := list.byID[id]; return there && !gone[id] })
 	for _, found := range [][]Finding{s.Missing, s.Different, s.Unsettled} {
 		slices.SortFunc(found, func(a, b Finding) int {
 			return cmp.Or(strings.Compare(a.Key.String(), b.Key.String()), strings.Compare(a.ID, b.ID))
@@ -162,8 +155,27 @@ func (v *Inventory[S, T, R]) Report(ctx context.Context) (Report, error) {
 	return s, nil
 }
 
+// placeMissing puts those declarations where they belong that no resource is there for.
+func (v *Inventory[S, T, R]) placeMissing(s *Report, d *declarations[S, T], there func(ident) bool) {
+	found := map[store.Key]bool{}
+	for _, f := range slices.Concat(s.Different, s.LetterCase) {
+		found[v.o.Letters.key(f.Key)] = true
+	}
+	for key, o := range d.byKey {
+		id := v.o.IDOf(o)
+		if there(v.o.Letters.id(id)) || o.Deleting() || found[key] {
+			continue
+		}
+		where, f := &s.Missing, Finding{Key: o.Key(), ID: id}
+		if diff, moved := movedAway(o); moved { // and is not created here
+			where, f.Diff = &s.Different, diff
+		}
+		v.find(s, where, f, v.begotten(o, s.Listed))
+	}
+}
+
 // complement adds to a listed resource what the list does not show.
-func (v *Inventory[S, T, R]) complement(ctx context.Context, id string, listed R) (R, bool, error) {
+func (v *Inventory[S, T, R]) complement(ctx context.Context, id ident, listed R) (R, bool, error) {
 	if v.o.Detail == nil {
 		return listed, true, nil
 	}
@@ -174,7 +186,7 @@ func (v *Inventory[S, T, R]) complement(ctx context.Context, id string, listed R
 	if known {
 		return d.r, true, nil
 	}
-	return v.look(ctx, id, listed)
+	return v.look(ctx, listed)
 }
 
 func (v *Inventory[S, T, R]) unreadable(id string, declared *store.Object[S, T], err error) Finding {
@@ -185,39 +197,67 @@ func (v *Inventory[S, T, R]) unreadable(id string, declared *store.Object[S, T],
 	return f
 }
 
-// place puts one resource where it belongs. Declared is the object whose id it
-// has, or nil.
-func (v *Inventory[S, T, R]) place(s *Report, id string, r R, declared *store.Object[S, T], byKey map[store.Key]*store.Object[S, T]) {
+// place puts one resource where it belongs.
+func (v *Inventory[S, T, R]) place(s *Report, list snapshot[R], r R, d *declarations[S, T]) {
 	mark, marked := v.o.Owner(r)
-	ours := marked && mark.Installation == v.o.Installation && mark.Kind == v.o.Store.Kind()
-	f := Finding{ID: id}
+	ours := marked && v.ours(mark)
+	f := Finding{ID: v.o.ID(r)}
 	if marked {
 		f.Key, f.Mark = mark.Key, &mark
 	}
 	if ours {
 		s.Ours++
 	}
-	moved, isMoved := movedAway(byKey[mark.Key])
+	declared, holder := d.byID[v.id(r)], d.byKey[v.o.Letters.key(mark.Key)]
+	moved, isMoved := movedAway(holder)
+	if o, says := v.spelt(list, r, declared, d); o != nil {
+		f.Key, f.Diff = o.Key(), says
+		s.LetterCase = append(s.LetterCase, f)
+		return
+	}
 	switch {
 	case declared != nil:
 		v.placeDeclared(s, f, r, declared)
 	case !ours:
 		s.Foreign++
-	case v.orphaned(id, mark, byKey[mark.Key]):
+	case v.orphaned(f.ID, mark, holder):
 		v.find(s, &s.Orphans, f, false)
-	case isMoved && mark.UID == byKey[mark.Key].UID:
+	case isMoved && v.o.Letters.mark(mark).UID == v.o.Letters.mark(v.markFor(holder)).UID:
 		f.Diff = moved
 		v.find(s, &s.Different, f, false)
-	case !v.mayBecome(byKey[mark.Key]):
+	case !v.mayBecome(holder):
 		v.find(s, &s.Duplicates, f, false)
 	}
+}
+
+// spelt is the object that a resource would be of, but for case, and what says so; nil: there is none,
+// or it is known what the cloud makes of letters. Declared is the object whose id it has, or nil.
+func (v *Inventory[S, T, R]) spelt(list snapshot[R], r R, declared *store.Object[S, T], d *declarations[S, T]) (*store.Object[S, T], string) {
+	if v.o.Letters != LettersUnknown {
+		return nil, ""
+	}
+	mark, marked := v.o.Owner(r)
+	for _, o := range []*store.Object[S, T]{declared, d.foldedKey[foldKey(mark.Key)]} {
+		if o == nil || !marked {
+			continue
+		}
+		if says, owned := v.caseOnly(o, "", r); owned {
+			return o, says
+		}
+	}
+	if o := d.foldedID[fold(v.o.ID(r))]; o != nil && declared == nil {
+		if _, there := list.byID[ident(v.o.IDOf(o))]; !there || marked && v.ours(mark) {
+			return o, fmt.Sprintf("the list shows %q where %q is declared", v.o.ID(r), v.o.IDOf(o))
+		}
+	}
+	return nil, ""
 }
 
 // find puts a finding where it belongs, unless the list does not count for its
 // resource: then it says so.
 func (v *Inventory[S, T, R]) find(s *Report, where *[]Finding, f Finding, begotten bool) {
 	v.mu.Lock()
-	settled := v.settledLocked(f.ID, s.Listed)
+	settled := v.settledLocked(v.o.Letters.id(f.ID), s.Listed)
 	v.mu.Unlock()
 	if begotten || !settled {
 		if where == &s.Orphans {
@@ -253,7 +293,8 @@ func (v *Inventory[S, T, R]) orphaned(id string, mark Mark, o *store.Object[S, T
 	}
 	c, _ := o.Condition(store.ConditionSynced)
 	held := o.Intent.Location != "" && (c.Status != store.True || c.ObservedGeneration != o.Generation)
-	return mark.UID != "" && mark.UID != o.UID && !held && !v.mayBecome(o) && v.o.IDOf(o) != id
+	former := v.o.Letters.mark(mark).UID != v.o.Letters.mark(v.markFor(o)).UID
+	return mark.UID != "" && former && !held && !v.mayBecome(o) && v.o.Letters.id(v.o.IDOf(o)) != v.o.Letters.id(id)
 }
 
 // movedAway says whether the last run found that the spec says another location than that of the
@@ -305,22 +346,45 @@ func (v *Inventory[S, T, R]) complete(ctx context.Context) (list snapshot[R], en
 	}, nil
 }
 
-func (v *Inventory[S, T, R]) declared(ctx context.Context) (byID map[string]*store.Object[S, T], byKey map[store.Key]*store.Object[S, T], err error) {
+// declarations are all objects of a store.
+type declarations[S, T any] struct {
+	byID  map[ident]*store.Object[S, T]
+	byKey map[store.Key]*store.Object[S, T] // by the spelling in which keys are compared
+	same  []Finding                         // those that marks cannot tell from another
+	// As far as it is not known whether letters fold: by folded spellings.
+	foldedID  map[string]*store.Object[S, T]
+	foldedKey map[store.Key]*store.Object[S, T]
+}
+
+func (v *Inventory[S, T, R]) declared(ctx context.Context) (*declarations[S, T], error) {
 	if err := v.noteStore(ctx); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	byID, byKey = map[string]*store.Object[S, T]{}, map[store.Key]*store.Object[S, T]{}
+	d := &declarations[S, T]{
+		byID: map[ident]*store.Object[S, T]{}, byKey: map[store.Key]*store.Object[S, T]{},
+		foldedID: map[string]*store.Object[S, T]{}, foldedKey: map[store.Key]*store.Object[S, T]{},
+	}
 	for o, err := range v.o.Store.All(ctx, store.Selector{}) {
 		if err != nil {
-			return nil, nil, fmt.Errorf("external: inventory: read the declarations: %w", err)
+			return nil, fmt.Errorf("external: inventory: read the declarations: %w", err)
 		}
 		if o.Newer { // its id, and what it wants, may be in what this program does not know
-			return nil, nil, fmt.Errorf("external: inventory: the declarations: %w", reconcile.CheckNewer(&o.Meta))
+			return nil, fmt.Errorf("external: inventory: the declarations: %w", reconcile.CheckNewer(&o.Meta))
 		}
-		byKey[o.Key()] = o
-		if id := v.o.IDOf(o); id != "" {
-			byID[id] = o
+		key, id := v.o.Letters.key(o.Key()), v.o.IDOf(o)
+		if other := d.byKey[key]; other != nil {
+			d.same = append(d.same, Finding{Key: o.Key(), ID: id, Diff: fmt.Sprintf("declared beside %s", other.Key())})
+		}
+		d.byKey[key] = o
+		if id != "" {
+			d.byID[v.o.Letters.id(id)] = o
+		}
+		if v.o.Letters == LettersUnknown {
+			d.foldedKey[foldKey(o.Key())] = o
+			if id != "" {
+				d.foldedID[fold(id)] = o
+			}
 		}
 	}
-	return byID, byKey, nil
+	return d, nil
 }

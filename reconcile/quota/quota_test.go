@@ -848,7 +848,7 @@ func TestHTTPAnswersAreJudged(t *testing.T) {
 		{429, "soon", quota.Verdict{Throttled: true}},
 		{429, "-3", quota.Verdict{Throttled: true}},
 		{503, "7", quota.Verdict{Throttled: true, RetryAfter: 7 * time.Second}},
-		{503, "99999999999999999999", quota.Verdict{Throttled: true}},
+		{503, "99999999999999999999", quota.Verdict{Throttled: true, RetryAfter: 15 * time.Minute}},
 		{503, "9223372036854775807", quota.Verdict{Throttled: true, RetryAfter: 15 * time.Minute}},
 		{503, "Mon, 02 Jan 2006 15:04:05 GMT", quota.Verdict{Throttled: true}},
 		{500, "", quota.Verdict{Down: true}},

@@ -37,8 +37,8 @@ func (v Verdict) pause() time.Duration {
 	return min(v.RetryAfter, longestPause)
 }
 
-// HTTP judges an answer by its status and header: 429 and 503 throttle, with
-// Retry-After in seconds or as a date; 500 and above is down, except 501, which
+// HTTP judges an answer by its status and header: 429 and 503 throttle, and 403 with a Retry-After,
+// which is in seconds or a date; 500 and above is down, except 501, which
 // is an answer. Status 0 is for a call that was not answered: down.
 //
 // A date counts from the answer's own Date, so that no clock but the endpoint's has a
@@ -46,7 +46,8 @@ func (v Verdict) pause() time.Duration {
 // pause of up to 15 min, or of 1 s, as no Retry-After would.
 func HTTP(status int, header http.Header) Verdict {
 	switch {
-	case status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable:
+	case status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable,
+		status == http.StatusForbidden && header.Get("Retry-After") != "": // as GitHub's secondary limit
 		return Verdict{Throttled: true, RetryAfter: retryAfter(header.Get("Retry-After"), dateOf(header))}
 	case status == http.StatusNotImplemented:
 	case status == 0 || status >= http.StatusInternalServerError:
@@ -80,6 +81,8 @@ func HTTPError(err error) Verdict {
 var throttles = []string{
 	"SlowDown", "Throttling", "ThrottlingException", "ThrottledException", "RequestThrottled",
 	"RequestThrottledException", "RequestLimitExceeded", "TooManyRequestsException", "ProvisionedThroughputExceededException",
+	"PriorRequestNotComplete", "EC2ThrottledException", "TransactionInProgressException", "BandwidthLimitExceeded",
+	"LimitExceededException",
 }
 
 // dateOf is when an answer was sent, by the clock that its other dates are of.
@@ -91,7 +94,8 @@ func dateOf(header http.Header) time.Time {
 }
 
 func retryAfter(text string, now time.Time) time.Duration {
-	if seconds, err := strconv.ParseUint(text, 10, 63); err == nil {
+	seconds, err := strconv.ParseUint(text, 10, 63)
+	if err == nil || errors.Is(err, strconv.ErrRange) { // then it is the largest number
 		return time.Duration(min(seconds, uint64(longestPause/time.Second))) * time.Second
 	}
 	if at, err := http.ParseTime(text); err == nil {

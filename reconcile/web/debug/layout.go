@@ -580,13 +580,14 @@ func (p *printer) drift(v *driftView) {
 }
 
 var driftNotes = map[string]string{
-	"orphans":    "ours by their mark, and not declared",
-	"different":  "there, ours, and not as declared",
-	"missing":    "declared, and not there",
-	"unclaimed":  "declared and there, without our mark or with an earlier one",
-	"duplicates": "carry the mark of an object whose resource is another",
-	"unreadable": "are on the list, and their details could not be read",
-	"unsettled":  "written since the list was begun, or shortly before: it does not tell how they are",
+	"orphans":     "ours by their mark, and not declared",
+	"different":   "there, ours, and not as declared",
+	"missing":     "declared, and not there",
+	"unclaimed":   "declared and there, without our mark or with an earlier one",
+	"duplicates":  "carry the mark of an object whose resource is another",
+	"letter case": "differ from a declaration in case only: set InventoryOptions.Letters; until then nothing is pruned",
+	"unreadable":  "are on the list, and their details could not be read",
+	"unsettled":   "written since the list was begun, or shortly before: it does not tell how they are",
 }
 
 func (p *printer) one(v *oneView) {

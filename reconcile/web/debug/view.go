@@ -563,7 +563,7 @@ func (h *Handler) eventsOf(q external.EventQuery) []eventView {
 }
 
 // The lists of a report, in the order in which they matter.
-var lists = []string{"orphans", "different", "missing", "unclaimed", "duplicates", "unreadable", "unsettled"}
+var lists = []string{"orphans", "different", "missing", "unclaimed", "duplicates", "letter case", "unreadable", "unsettled"}
 
 func findings(r *external.Report, list string) ([]external.Finding, bool) {
 	switch list {
@@ -577,6 +577,8 @@ func findings(r *external.Report, list string) ([]external.Finding, bool) {
 		return r.Unclaimed, true
 	case "duplicates":
 		return r.Duplicates, true
+	case "letter case":
+		return r.LetterCase, true
 	case "unreadable":
 		return r.Unreadable, true
 	case "unsettled":
