@@ -2,14 +2,10 @@ package reconcile
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/tendhq/tend/store"
-	"github.com/tendhq/tend/store/cache"
 )
 
 // Promise R5: a key that changes of its own object's spec make run more often than brakeRuns
@@ -33,11 +29,8 @@ const (
 // reasonSlowed is what the queue shows of a key that is put off.
 const reasonSlowed = "slowed: its spec changes too often"
 
-// brake has the pace of the keys whose spec has changed within brakeWindow.
+// brake has the pace of the keys whose spec has changed within brakeWindow. Its owner guards it.
 type brake[K comparable] struct {
-	n atomic.Int32 // len(of), kept beside it: a run need not ask while it is 0
-
-	mu     sync.Mutex // guards what follows
 	of     map[K]*pace
 	swept  time.Duration // when the keys that are quiet were forgotten
 	putOff uint64
@@ -78,10 +71,8 @@ type SlowedKey struct {
 // change notes that the spec of a key's object has changed, and returns how long the run is to
 // wait. first says that it is the first one that has to.
 func (b *brake[K]) change(key K, now time.Duration) (wait time.Duration, first bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	if now-b.swept > brakeWindow {
-		b.sweepLocked(now)
+		b.sweep(now)
 	}
 	p := b.of[key]
 	if p == nil || p.quiet(now) {
@@ -90,7 +81,6 @@ func (b *brake[K]) change(key K, now time.Duration) (wait time.Duration, first b
 		}
 		p = new(pace)
 		b.of[key] = p
-		b.n.Store(int32(len(b.of)))
 	}
 	p.changed, p.asked = now, true
 	if wait = p.ran + p.delay - now; p.delay == 0 || wait <= 0 {
@@ -101,15 +91,13 @@ func (b *brake[K]) change(key K, now time.Duration) (wait time.Duration, first b
 	}
 	p.due = now + wait
 	if first = p.slowed == nil; first {
-		p.slowed = &SlowedKey{Key: fmt.Sprint(key)}
+		p.slowed = new(SlowedKey)
 	}
 	return wait, first
 }
 
 // began notes that a run of the key begins; most is the longest delay.
 func (b *brake[K]) began(key K, now, most time.Duration) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	p := b.of[key]
 	if p == nil || !p.asked {
 		return
@@ -135,8 +123,6 @@ func (b *brake[K]) began(key K, now, most time.Duration) {
 
 // describe completes what is shown of a key that was put off for the first time.
 func (b *brake[K]) describe(key K, s SlowedKey) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	if p := b.of[key]; p != nil && p.slowed != nil {
 		p.slowed = &s
 	}
@@ -144,12 +130,6 @@ func (b *brake[K]) describe(key K, s SlowedKey) {
 
 // sweep forgets the keys that are quiet.
 func (b *brake[K]) sweep(now time.Duration) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.sweepLocked(now)
-}
-
-func (b *brake[K]) sweepLocked(now time.Duration) {
 	b.swept = now
 	for key, p := range b.of {
 		if p.quiet(now) {
@@ -159,7 +139,6 @@ func (b *brake[K]) sweepLocked(now time.Duration) {
 	if len(b.of) == 0 {
 		b.of = nil // a map keeps the memory of what was deleted
 	}
-	b.n.Store(int32(len(b.of)))
 }
 
 // mostSlowed is how many slowed keys a Snapshot names.
@@ -167,10 +146,8 @@ const mostSlowed = 100
 
 // snapshot gives the keys that are slowed, and how many runs were put off so far.
 func (b *brake[K]) snapshot(now time.Duration) (slowed []SlowedKey, putOff uint64) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	for _, p := range b.of {
-		if p.slowed != nil && p.delay > 0 && !p.quiet(now) {
+		if p.slowed != nil && p.slowed.Key != "" && p.delay > 0 && !p.quiet(now) {
 			s := *p.slowed
 			s.Delay = p.delay
 			slowed = append(slowed, s)
@@ -178,41 +155,4 @@ func (b *brake[K]) snapshot(now time.Duration) (slowed []SlowedKey, putOff uint6
 	}
 	slices.SortFunc(slowed, func(x, y SlowedKey) int { return cmp.Or(x.Since.Compare(y.Since), cmp.Compare(x.Key, y.Key)) })
 	return slowed[:min(len(slowed), mostSlowed)], b.putOff
-}
-
-// mostBrake is the longest time for which a key is put off: it is never slower than its resync.
-func (k *kernel[K]) mostBrake() time.Duration {
-	if k.o.Resync > 0 {
-		return min(k.o.Resync, maxBrake)
-	}
-	return maxBrake
-}
-
-// onlySpec reports whether a change is one of the spec, and nothing that has to be served at once.
-func onlySpec[S, T any](c cache.Change[S, T]) bool {
-	return c.Old != nil && c.New != nil && c.Old.UID == c.New.UID && c.Old.Generation != c.New.Generation &&
-		c.Old.Deleting() == c.New.Deleting() && c.Old.Paused == c.New.Paused &&
-		c.Old.Annotations[store.AnnotationReconcileNow] == c.New.Annotations[store.AnnotationReconcileNow]
-}
-
-// slowDown returns how long the run waits that a change asks for, and names the change if it is
-// the first one that has to wait.
-func slowDown[S, T any](s *store.Store[S, T], k *kernel[Request], c cache.Change[S, T]) time.Duration {
-	if !onlySpec(c) || k.elsewhere(c.Key) {
-		return 0
-	}
-	wait, first := k.brake.change(c.Key, k.since())
-	if !first {
-		return wait
-	}
-	now := SlowedKey{Key: c.Key.String(), Since: time.Now(), OldRevision: c.Old.Revision, NewRevision: c.New.Revision}
-	_ = protect(func() (err error) { // it is marshalled by the user's code
-		now.Field, now.Old, now.New, err = s.SpecChange(c.Old, c.New)
-		return err
-	})
-	k.brake.describe(c.Key, now)
-	k.log().Warn("reconcile: a key is slowed, because its spec changed and made it run more than 10 times in 10 s; if it goes on, two writers disagree",
-		"controller", k.name, "key", c.Key, "field", now.Field, "old", now.Old, "new", now.New,
-		"oldRevision", uint64(now.OldRevision), "newRevision", uint64(now.NewRevision))
-	return wait
 }

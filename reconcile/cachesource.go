@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/store"
@@ -106,6 +107,37 @@ func FromWith[S, T any](c *cache.Cache[S, T], given *FromOptions[S, T]) Source[R
 			})
 		},
 	}
+}
+
+// onlySpec reports whether a change is one of the spec, and nothing that has to be served at once.
+func onlySpec[S, T any](c cache.Change[S, T]) bool {
+	return c.Old != nil && c.New != nil && c.Old.UID == c.New.UID && c.Old.Generation != c.New.Generation &&
+		c.Old.Deleting() == c.New.Deleting() && c.Old.Paused == c.New.Paused &&
+		c.Old.Annotations[store.AnnotationReconcileNow] == c.New.Annotations[store.AnnotationReconcileNow]
+}
+
+// slowDown returns how long the run waits that a change asks for, and names the change if it is
+// the first one that has to wait.
+func slowDown[S, T any](s *store.Store[S, T], k *kernel[Request], c cache.Change[S, T]) time.Duration {
+	if !onlySpec(c) || k.elsewhere(c.Key) {
+		return 0
+	}
+	wait, first := k.specChanged(c.Key)
+	if !first {
+		return wait
+	}
+	now := SlowedKey{Key: c.Key.String(), Since: time.Now(), OldRevision: c.Old.Revision, NewRevision: c.New.Revision}
+	_ = protect(func() (err error) { // it is marshalled by the user's code
+		now.Field, now.Old, now.New, err = s.SpecChange(c.Old, c.New)
+		return err
+	})
+	k.mu.Lock()
+	k.brake.describe(c.Key, now)
+	k.mu.Unlock()
+	k.log().Warn("reconcile: a key is slowed, because its spec changed and made it run more than 10 times in 10 s; if it goes on, two writers disagree",
+		"controller", k.name, "key", c.Key, "field", now.Field, "old", now.Old, "new", now.New,
+		"oldRevision", uint64(now.OldRevision), "newRevision", uint64(now.NewRevision))
+	return wait
 }
 
 // isFor reports whether there is an object, and the controller is about it.

@@ -90,6 +90,7 @@ func (s *supervisor[K]) condition() condition {
 		c.Leases = s.leases
 	}
 	c.Name, c.Kind, c.Workers, c.Shards = s.k.name, v.kind, s.pool.want, len(v.holds)
+	c.Slowed, c.PutOff = s.k.brake.snapshot(s.k.since())
 	if a := s.adapt; a != nil {
 		c.Adapt = &AdaptSnapshot{Min: a.Min, Max: a.Max, Raised: a.raised, Lowered: a.lowered}
 	}
@@ -106,7 +107,6 @@ func (s *supervisor[K]) condition() condition {
 	c.Loading, c.LoadingFrom = s.loadingShards()
 	c.Queue = s.k.q.Stats().States
 	c.Runs, _ = s.pool.totals()
-	c.Slowed, c.PutOff = s.k.brake.snapshot(s.k.since())
 
 	unplaced := healthOf(ungrouped(v.place)) // the store of its leases
 	ill := []error{unplaced}

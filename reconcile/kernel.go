@@ -39,7 +39,6 @@ type kernel[K comparable] struct {
 	//
 	//	Manager.mu ▶ kernel.mu ▶ slot.mu ▶ that of a store.Writes
 	//	pendingWrites.pending ▶ that of a store.Writes
-	//	brake.mu
 	//	mapping.mu
 	//	Webhook.mu
 	//
@@ -47,13 +46,14 @@ type kernel[K comparable] struct {
 	// Manager.mu runners and placements are asked for their names, shards and leases, and
 	// under pendingWrites.pending caches for their kinds and revisions. A run that does not
 	// fail takes slot.mu and, if a run has written something, pendingWrites.pending: kernel.mu
-	// is for what changes seldom.
+	// is for what changes seldom, and
+	// for the brake: a run takes it only while view.braking says that the spec of a key changed.
 	mu   sync.Mutex              // guards mail, replacing view, parts, and what pool, sources and supervisor say
 	view atomic.Pointer[view[K]] // a change replaces what it points to
 	mail []func()                // for the supervisor to call, in order
 	rung chan struct{}           // capacity 1: see wake
 
-	brake brake[K]
+	brake brake[K] // R5: guarded by mu
 
 	// What Run waits for at its end.
 	work  parts // the sources, the workers and the placement
@@ -111,8 +111,9 @@ type view[K comparable] struct {
 	shows  []Cached       // of these, those whose changes a source turns into keys of their own kind
 	exists []func(K) bool // ask a source whether anything is declared under a key
 
-	recent *recent.Runs[K] // nil: nothing keeps runs
-	ill    uint64          // failures that were logged since all keys were last found well
+	recent  *recent.Runs[K] // nil: nothing keeps runs
+	braking bool            // the brake has keys
+	ill     uint64          // failures that were logged since all keys were last found well
 }
 
 // changeView replaces the view by a copy that f has changed.
@@ -369,5 +370,44 @@ func (k *kernel[K]) containFuncs(o *queue.Options[K]) {
 			}
 			return b
 		}
+	}
+}
+
+// mostBrake is the longest time for which a key is put off: it is never slower than its resync.
+func (k *kernel[K]) mostBrake() time.Duration {
+	if k.o.Resync > 0 {
+		return min(k.o.Resync, maxBrake)
+	}
+	return maxBrake
+}
+
+// specChanged tells the brake that the spec of a key's object has changed: see brake.change.
+func (k *kernel[K]) specChanged(key K) (wait time.Duration, first bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	wait, first = k.brake.change(key, k.since())
+	if !k.view.Load().braking {
+		k.changeViewLocked(func(v *view[K]) { v.braking = true })
+	}
+	return wait, first
+}
+
+// beganRun tells the brake that a run of the key begins.
+func (k *kernel[K]) beganRun(key K) {
+	if !k.view.Load().braking {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.brake.began(key, k.since(), k.mostBrake())
+}
+
+// sweepBrake has the brake forget the keys that are quiet.
+func (k *kernel[K]) sweepBrake() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.brake.sweep(k.since())
+	if k.view.Load().braking && len(k.brake.of) == 0 {
+		k.changeViewLocked(func(v *view[K]) { v.braking = false })
 	}
 }

@@ -468,7 +468,7 @@ const housekeeping = time.Minute
 
 func (s *supervisor[K]) keepHouse() {
 	s.writes.age()
-	s.k.brake.sweep(s.k.since())
+	s.k.sweepBrake()
 	s.pool.settler.noteWell()
 	if s.k.q.Stats().Parked > 0 {
 		s.retryParked()

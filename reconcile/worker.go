@@ -280,9 +280,7 @@ func (w *worker[K]) runNext() {
 			items = slices.Delete(items, i, i+1)
 			continue
 		}
-		if k := w.p.k; k.brake.n.Load() > 0 {
-			k.brake.began(item.Key, k.since(), k.mostBrake())
-		}
+		w.p.k.beganRun(item.Key)
 		x.stale = x.stale || stale
 		x.keys = append(x.keys, item.Key)
 		x.attempt = max(x.attempt, int32(item.Attempt))
