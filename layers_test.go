@@ -26,9 +26,9 @@ var layers = map[string]int{
 	"internal/diagram":            0, // a command
 	"internal/endless":            -2,
 	"internal/fileorder":          0, // for tests
-	"internal/mutants":            0, // for tests
+	"internal/mutate":             0, // for tests
 	"internal/pipes":              0, // for tests
-	"internal/promises":           0, // a command
+	"internal/promises":           0, // for tests
 	"internal/release":            0, // a command
 	"reconcile/quota/quotatest":   6, // for tests
 	"reconcile/lease/leasetest":   6, // for tests

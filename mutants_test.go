@@ -1,35 +1,147 @@
 package tend_test
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
-	"github.com/tendhq/tend/internal/mutants"
+	"github.com/tendhq/tend/internal/mutate"
+	"github.com/tendhq/tend/internal/promises"
 )
 
-// Whether they are caught is for go run ./bench/mutants, which rebuilds all
-// packages. This test reports at once what an edit of the code breaks: a mutant that
-// does not fit the code any more, and one whose test is gone.
-func TestMutantsFitTheCode(t *testing.T) {
-	if _, err := mutants.Apply("."); err != nil {
-		t.Error(err)
+// promiseTable is the table of promises, and what it names in the repository.
+func promiseTable(t *testing.T) []promises.Row {
+	t.Helper()
+	rows, err := promises.Rows()
+	if err != nil {
+		t.Fatal(err)
 	}
-	seen := map[string]bool{}
-	for _, m := range mutants.All {
-		if seen[m.Name] {
-			t.Errorf("two mutants are called %q", m.Name)
+	return rows
+}
+
+// Whether the controls hold is for go run ./bench/mutants -controls, which compiles packages. This
+// test says at once what an edit of the code breaks: every name in the table is there, every row
+// has a control, and every promise has a row. Negative control: TestPromiseTableCheckFindsWhatIsWrong.
+func TestEveryPromiseHasATestAndAControl(t *testing.T) {
+	for _, complaint := range checkPromiseTable(t, promiseTable(t)) {
+		t.Error(complaint)
+	}
+}
+
+func checkPromiseTable(t *testing.T, rows []promises.Row) (complaints []string) {
+	t.Helper()
+	complain := func(r promises.Row, what string) {
+		complaints = append(complaints, what+": "+r.Of+" "+r.What)
+	}
+	campaigns := readPage(t, "bench/nightly/campaigns.go")
+	of := map[string]int{}
+	for _, r := range rows {
+		of[r.Of]++
+		if len(r.Controls)+len(r.Judges) == 0 {
+			complain(r, "no control")
 		}
-		seen[m.Name] = true
-		if !strings.Contains(m.New, "BROKEN") {
-			t.Errorf("mutant %q has no switch", m.Name)
+		if len(r.Controls)+len(r.Tests) == 0 {
+			complain(r, "no test")
 		}
-		if !hasTest(t, m.Package, m.Test) {
-			t.Errorf("mutant %q: there is no %s in %s", m.Name, m.Test, m.Package)
+		tests := append(append([]promises.Test{}, r.Tests...), r.Judges...)
+		for _, c := range r.Controls {
+			tests = append(tests, c.Test)
+			if !hasFunc(t, c.Func) {
+				complain(r, "there is no function "+c.Func+", in which "+c.Test.Name+" has a control: if it was renamed, write its new name into "+promises.File)
+			}
+			if mutate.Operators[c.Op] == "" {
+				complain(r, "there is no operator "+c.Op)
+			}
+		}
+		for _, test := range tests {
+			if !hasTest(t, test.Package, test.Name) {
+				complain(r, "there is no "+test.Name+" in "+test.Package)
+			}
+		}
+		for _, name := range r.Campaigns {
+			pkg, target, _ := strings.Cut(strings.TrimPrefix(name, "fuzz-"), "-")
+			isFuzz := strings.HasPrefix(name, "fuzz-") && regexp.MustCompile(`fuzz\("\./(?:\w+/)*`+pkg+`", "`+target+`"`).MatchString(campaigns)
+			if !isFuzz && !strings.HasPrefix(name, "go ") && !strings.Contains(campaigns, `name: "`+name+`"`) {
+				complain(r, "there is no campaign "+name)
+			}
 		}
 	}
+	_, names, err := promises.Texts(os.DirFS("."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if of[name] == 0 {
+			complain(promises.Row{Of: name}, "a promise without a row")
+		}
+	}
+	return complaints
+}
+
+func TestPromiseTableCheckFindsWhatIsWrong(t *testing.T) {
+	for what, edit := range map[string]func(r *promises.Row){
+		"there is no TestGone in queue":         func(r *promises.Row) { r.Tests = []promises.Test{{Package: "queue", Name: "TestGone"}} },
+		"there is no function queue.gone":       func(r *promises.Row) { r.Controls[0].Func = "queue.gone" },
+		"there is no operator nonsense":         func(r *promises.Row) { r.Controls[0].Op = "nonsense" },
+		"there is no campaign plants":           func(r *promises.Row) { r.Campaigns = []string{"plants"} },
+		"there is no campaign fuzz-file-Rows":   func(r *promises.Row) { r.Campaigns = []string{"fuzz-file-Rows"} },
+		"no control: Q1":                        func(r *promises.Row) { r.Controls, r.Judges = nil, nil },
+		"a promise without a row: R5":           func(r *promises.Row) { r.Of = "R4" },
+		"no test: Q1":                           func(r *promises.Row) { r.Controls, r.Tests = nil, nil },
+		"there is no TestWrong in store/memory": func(r *promises.Row) { r.Judges = []promises.Test{{Package: "store/memory", Name: "TestWrong"}} },
+	} {
+		rows := promiseTable(t)
+		for i := range rows {
+			if what == "a promise without a row: R5" && rows[i].Of == "R5" {
+				edit(&rows[i])
+			}
+		}
+		if what != "a promise without a row: R5" {
+			edit(&rows[0])
+		}
+		if found := strings.Join(checkPromiseTable(t, rows), "\n"); !strings.Contains(found, what) {
+			t.Errorf("%s: what was found is %q", what, found)
+		}
+	}
+}
+
+// funcNames are the functions of each folder that was asked about.
+var funcNames = map[string]map[string]bool{}
+
+// hasFunc tells whether there is a function, named as in internal/mutate.
+func hasFunc(t *testing.T, name string) bool {
+	t.Helper()
+	folder := promises.Control{Func: name}.Package()
+	names, ok := funcNames[folder]
+	if !ok {
+		names = map[string]bool{}
+		for _, f := range goFiles(t, folder) {
+			if strings.HasSuffix(f, "_test.go") {
+				continue
+			}
+			file, err := parser.ParseFile(token.NewFileSet(), f, nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			mutate.Functions(file, func(name string, _ ast.Decl) { names[mutate.Func(folder, name)] = true })
+		}
+		funcNames[folder] = names
+	}
+	return names[name]
+}
+
+func goFiles(t *testing.T, folder string) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
 }
 
 var testFunc = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
@@ -43,18 +155,12 @@ func hasTest(t *testing.T, folder, name string) bool {
 	if names, ok := testNames[folder]; ok {
 		return names[name]
 	}
-	files, err := filepath.Glob(filepath.Join(folder, "*_test.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	names := map[string]bool{}
-	for _, f := range files {
-		text, err := os.ReadFile(f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range testFunc.FindAllStringSubmatch(string(text), -1) {
-			names[m[1]] = true
+	for _, f := range goFiles(t, folder) {
+		if strings.HasSuffix(f, "_test.go") {
+			for _, m := range testFunc.FindAllStringSubmatch(readPage(t, f), -1) {
+				names[m[1]] = true
+			}
 		}
 	}
 	testNames[folder] = names
