@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -39,9 +40,7 @@ func checkPromiseTable(t *testing.T, rows []promises.Row) (complaints []string) 
 		complaints = append(complaints, what+": "+r.Of+" "+r.What)
 	}
 	campaigns := readPage(t, "bench/nightly/campaigns.go")
-	of := map[string]int{}
 	for _, r := range rows {
-		of[r.Of]++
 		if len(r.Controls)+len(r.Judges) == 0 {
 			complain(r, "no control")
 		}
@@ -76,7 +75,7 @@ func checkPromiseTable(t *testing.T, rows []promises.Row) (complaints []string) 
 		t.Fatal(err)
 	}
 	for _, name := range names {
-		if of[name] == 0 {
+		if !slices.ContainsFunc(rows, func(r promises.Row) bool { return r.IsOf(name) }) {
 			complain(promises.Row{Of: name}, "a promise without a row")
 		}
 	}
@@ -91,17 +90,17 @@ func TestPromiseTableCheckFindsWhatIsWrong(t *testing.T) {
 		"there is no campaign plants":           func(r *promises.Row) { r.Campaigns = []string{"plants"} },
 		"there is no campaign fuzz-file-Rows":   func(r *promises.Row) { r.Campaigns = []string{"fuzz-file-Rows"} },
 		"no control: Q1":                        func(r *promises.Row) { r.Controls, r.Judges = nil, nil },
-		"a promise without a row: R5":           func(r *promises.Row) { r.Of = "R4" },
+		"a promise without a row: R4":           func(r *promises.Row) { r.Of = "R3" },
 		"no test: Q1":                           func(r *promises.Row) { r.Controls, r.Tests = nil, nil },
 		"there is no TestWrong in store/memory": func(r *promises.Row) { r.Judges = []promises.Test{{Package: "store/memory", Name: "TestWrong"}} },
 	} {
 		rows := promiseTable(t)
 		for i := range rows {
-			if what == "a promise without a row: R5" && rows[i].Of == "R5" {
+			if what == "a promise without a row: R4" && rows[i].IsOf("R4") {
 				edit(&rows[i])
 			}
 		}
-		if what != "a promise without a row: R5" {
+		if what != "a promise without a row: R4" {
 			edit(&rows[0])
 		}
 		if found := strings.Join(checkPromiseTable(t, rows), "\n"); !strings.Contains(found, what) {

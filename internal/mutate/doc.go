@@ -12,7 +12,7 @@
 //
 // # Design notes
 //
-// Tools that are there (gremlins, the forks of go-mutesting) build anew for each mutant, and
+// Tools that are there (gremlins, the forks of go-mutesting) build once for each mutant, and
 // know no controls.
 //
 // A condition is made always and never true. Both together are noticed by whatever notices a

@@ -32,7 +32,7 @@ func TestMutantsOfEachOperator(t *testing.T) {
 	for fn, want := range map[string]string{
 		"(*Box).Put":  "empty always never always never always never boundary goon noerror drop swap drop one",
 		"(*Box).Find": "empty always never goon zero flip one flip",
-		"Nobody":      "empty zero sign",
+		"Unused":      "empty zero sign",
 		"var limit":   "",
 	} {
 		got := of[fn]

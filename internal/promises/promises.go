@@ -40,13 +40,16 @@ func (c Control) Package() string {
 
 // A Row is one thing that must hold.
 type Row struct {
-	Of        string // a promise, trap and a number, or "-"
+	Of        string // one promise or some, "Q1, Q2"; trap and a number; or "-"
 	What      string
 	Tests     []Test    // that are part of no control
 	Campaigns []string  // of bench/nightly; or flags that make a test large
 	Judges    []Test    // tests that hand a checker something wrong
 	Controls  []Control // by mutants
 }
+
+// IsOf tells whether the row is about a promise.
+func (r Row) IsOf(promise string) bool { return slices.Contains(strings.Split(r.Of, ", "), promise) }
 
 // Rows are those of the table.
 func Rows() ([]Row, error) { return Parse(table) }
@@ -140,19 +143,19 @@ func Print(out io.Writer, repository fs.FS, ids []string) error {
 			return fmt.Errorf("there is no promise %q; there are %s", id, strings.Join(known, ", "))
 		}
 		fmt.Fprintf(out, "%s  %s\n\n", id, texts[id])
-		print(out, rows, func(of string) bool { return of == id })
+		print(out, rows, func(r Row) bool { return r.IsOf(id) })
 		fmt.Fprintf(out, "  named by %d tests: %s\n\n", len(tests[id]), strings.Join(tests[id], ", "))
 	}
 	if all {
 		fmt.Fprint(out, "Of no promise, and traps that controllers of this kind fall into\n\n")
-		print(out, rows, func(of string) bool { return texts[of] == "" })
+		print(out, rows, func(r Row) bool { return r.Of == "-" || strings.HasPrefix(r.Of, "trap ") })
 	}
 	return nil
 }
 
-func print(out io.Writer, rows []Row, want func(of string) bool) {
+func print(out io.Writer, rows []Row, want func(r Row) bool) {
 	for _, r := range rows {
-		if !want(r.Of) {
+		if !want(r) {
 			continue
 		}
 		fmt.Fprintf(out, "  %s  %s\n", r.Of, r.What)

@@ -51,6 +51,7 @@ func TestTableIsRead(t *testing.T) {
 		}
 	}
 }
+
 func TestMarksAreFoundAboveAndInsideOfTests(t *testing.T) {
 	tests, err := marked(fstest.MapFS{
 		"queue/a_test.go": {Data: []byte("// It holds.\n//\n// promises Q1 to Q3, in part\nfunc TestA(t *testing.T) {\n\t// promise Q8\n}\n\nfunc TestB(t *testing.T) {\n}\n\n// promise S1 and S2. Not of a test.\nfunc helper() {\n}\n")},

@@ -52,5 +52,5 @@ func Open() *Box[int] {
 	return &Box[int]{open: true, kept: make([]int, 0, of)}
 }
 
-// Nobody is called by no test.
-func Nobody(n int) int { return n + 2 }
+// Unused is called by no test.
+func Unused(n int) int { return n + 2 }
