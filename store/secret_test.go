@@ -180,7 +180,7 @@ func TestLoggedValueOfAnObjectAndEventShowNoSecret(t *testing.T) {
 		slog.New(h).Info("seen", "object", *o, "event", e, "pointer", &e, "end", store.Event[vault, struct{}]{Kind: store.BatchSnapshotEnd, Revision: 8})
 	}
 	wantNowhere(t, "the log", b.String())
-	for _, want := range []string{"which", "changes", "snapshot end", "7", "8"} {
+	for _, want := range []string{"which", "changes", "snapshot end", `"revision":7`, "revision=7", `"revision":8`, "revision=8"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("it does not say %q: %s", want, &b)
 		}

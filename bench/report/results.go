@@ -57,31 +57,10 @@ func parse(from io.Reader) (*results, error) {
 		for i := 2; i+1 < len(f); i += 2 {
 			if x, err := strconv.ParseFloat(f[i], 64); err == nil {
 				units[f[i+1]] = append(units[f[i+1]], x)
-				if n := objects(name); n > 0 && f[i+1] == "allocs/op" {
-					units["allocs/object"] = append(units["allocs/object"], x/n)
-				}
 			}
 		}
 	}
 	return r, s.Err()
-}
-
-// objects is how many of them one operation is about: n of objects=n; 0: the name
-// does not say.
-func objects(name string) float64 {
-	_, rest, _ := strings.Cut(name, "/objects=")
-	text, _, _ := strings.Cut(rest, "/")
-	unit := 1.0
-	if k, ok := strings.CutSuffix(text, "k"); ok {
-		text, unit = k, 1e3
-	} else if m, ok := strings.CutSuffix(text, "M"); ok {
-		text, unit = m, 1e6
-	}
-	n, err := strconv.ParseFloat(text, 64)
-	if err != nil {
-		return 0
-	}
-	return n * unit
 }
 
 // figure is the median of the samples that may be believed.
@@ -142,62 +121,15 @@ func digits(x float64) int {
 	return 2
 }
 
+// markdown is the page: each goal, met or missed.
 func (r *results) markdown() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Results\n\n%s\n\n    %s\n\n", strings.Join(r.machines, "  \n"), strings.Join(r.commands, "\n    "))
-	b.WriteString("Medians of interleaved passes; ratios within this run are what counts, times are not. " +
-		"A sample while other processes took more than 20 % of a core is dropped. " +
-		"† says that none was left and all were used: then goals are judged by cpu-ns/op where there is one, the CPU time of all goroutines together, which minds others least. " +
-		"~ says that highest and lowest are more than 15 % of the median apart, ‡ that fewer than three samples were left, so that it is not known how far they would be. " +
-		"A goal missed says what a queue without any promise (for converging: no kernel at all) reaches beside the same peer, called least: beyond that the goal is past what the machine does.\n\n")
+	b.WriteString("Medians of interleaved passes. Ratios within this run are what counts, times are not: above 1, tend is ahead. " +
+		"A goal is judged by the CPU time of all goroutines where there is one, which minds other processes least. " +
+		"A sample while others took more than 20 % of a core is dropped; † says that none was left and all were used. " +
+		"~ says that highest and lowest are more than 15 % of the median apart, ‡ that fewer than three samples were left. " +
+		"`go test -bench` prints every figure.\n\n")
 	r.writeGoals(&b)
-	r.writeFigures(&b)
 	return b.String()
-}
-
-var shown = []string{
-	"ns/op", "cpu-ns/op", "ns/object", "B/op", "allocs/op", "allocs/object", "B/key", "B/object", "peak-MB", "cpu-ms", "MB", "linked", "modules", "ns/add", "cpu-ns/key", "p50-ms", "p99-ms", "max-ms", "early",
-	"p50-ns/add", "p99-ns/add", "tend/s", "raw/s", "x-raw", "cpu-x-raw", "median-ns", "s/converge", "s-until-first", "objects/s", "foreign-%",
-}
-
-// measured says whether any benchmark of the family has figures of the unit.
-func (r *results) measured(family, unit string) bool {
-	return slices.ContainsFunc(r.order, func(name string) bool {
-		return strings.HasPrefix(name, family+"/") && r.samples[name][unit] != nil
-	})
-}
-
-// writeFigures writes one table for each family.
-func (r *results) writeFigures(b *strings.Builder) {
-	var done []string
-	for _, name := range r.order {
-		family, _, _ := strings.Cut(name, "/")
-		if slices.Contains(done, family) {
-			continue
-		}
-		done = append(done, family)
-		var units []string
-		for _, u := range shown {
-			if r.measured(family, u) && !(u == "ns/op" && r.measured(family, "B/key")) {
-				units = append(units, u)
-			}
-		}
-		fmt.Fprintf(b, "\n## %s\n\n| | %s |\n|---|%s\n", family, strings.Join(units, " | "), strings.Repeat("---:|", len(units)))
-		for _, row := range r.order {
-			rest, ok := strings.CutPrefix(row, family+"/")
-			if !ok {
-				continue
-			}
-			fmt.Fprintf(b, "| %s |", rest)
-			for _, u := range units {
-				f, ok := r.figure(row, u)
-				if ok {
-					fmt.Fprintf(b, " %v |", f)
-				} else {
-					b.WriteString(" |")
-				}
-			}
-			b.WriteString("\n")
-		}
-	}
 }

@@ -263,8 +263,8 @@ func TestKilledProcessesEndAsDeclaredAndTearDownInOrder(t *testing.T) {
 				dead++
 			}
 		}
-		if dead == 0 {
-			t.Errorf("none of %d processes was killed on the way %s", *kills, way)
+		if dead <= *kills/2 {
+			t.Errorf("%d of %d processes were killed on the way %s, want most", dead, *kills, way)
 		}
 		runProcess(t, folder, way, 0)
 		c, j, err := openCloud(folder)

@@ -10,7 +10,7 @@
 // events and a log of changes.
 //
 // The names of Crossplane's managed reconciler and of provider-runtime are
-// explained in COMING-FROM-CROSSPLANE.md beside this file.
+// explained in docs/coming-from/crossplane.md.
 //
 // # Promises
 //

@@ -33,7 +33,7 @@
 //     it cannot.
 //   - After a crash work goes on elsewhere within the TTL, a tenth of it, and what
 //     the store takes to notice; after an orderly stop, as soon as the last runs
-//     have ended. TAKEOVER.md has the bound and what was measured.
+//     have ended. docs/TAKEOVER.md has the bound and what was measured.
 //   - A lease lost and won again in one process never gives two live runs: work
 //     for a shard is not begun before the call before it has returned.
 //

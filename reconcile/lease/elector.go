@@ -20,7 +20,7 @@ const Kind = "_lease"
 // works.
 type Options struct {
 	// TTL is how long a lease outlives a holder that vanished, and so the
-	// greater part of a takeover; TAKEOVER.md says how long one takes. 0 means
+	// greater part of a takeover; docs/TAKEOVER.md says how long one takes. 0 means
 	// 15 s; the least is 2 s, which is the least that etcd grants with its default
 	// election timeout (one and a half of it, in whole seconds); the most is 24 h.
 	TTL time.Duration

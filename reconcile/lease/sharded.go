@@ -12,7 +12,7 @@ const MaxShards = 1 << 14
 
 // NewSharded places each key on one server, and gives every live server its part of the
 // keys. The keys are divided into shards (64 to 1,024 serve most; at least ten for each
-// server that there will ever be; SIMULATION.md has how even that is). A plan in the store,
+// server that there will ever be; docs/SIMULATION.md has how even that is). A plan in the store,
 // which the oldest server keeps up to date, says which server is to hold each shard: the
 // parts are by [Options].Weight, rounded up or down to whole shards; or of the measured load of
 // the shards, with [Options].Load. A server that joins or

@@ -22,7 +22,7 @@ import (
 	"github.com/tendhq/tend/store/memory"
 )
 
-var simulate = flag.Bool("simulate", false, "simulate 100 servers and 10 million keys, and write SIMULATION.md")
+var simulate = flag.Bool("simulate", false, "simulate 100 servers and 10 million keys, and write docs/SIMULATION.md")
 
 // simulation is a fleet of servers over a great many keys. The placement is
 // computed, and the hand-overs are played by the engine itself, every server of
@@ -42,7 +42,7 @@ type simulation struct {
 // fails, as does this with a small fleet in every run of the tests, if a server
 // that joins or leaves moves more than its share, if two servers are at work on
 // a shard at once, or if a shard is without an owner for longer than the bound
-// in TAKEOVER.md.
+// in docs/TAKEOVER.md.
 //
 // Negative controls: the mutants "a server that joins moves everything" and
 // "shards are claimed without a compare".
@@ -61,7 +61,7 @@ func TestSimulation(t *testing.T) {
 	if !*simulate {
 		return
 	}
-	if err := os.WriteFile("SIMULATION.md", []byte(s.head()+page), 0o644); err != nil {
+	if err := os.WriteFile("../../docs/SIMULATION.md", []byte(s.head()+page), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -1,12 +1,10 @@
 package reconciletest_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -167,19 +165,4 @@ func TestManagerStopsAtAnyMomentAndConvergesInTheEnd(t *testing.T) {
 			t.Error(err)
 		}
 	})
-}
-
-// The page shows a test; what it shows must be what runs.
-func TestPageShowsTheRenewalTest(t *testing.T) {
-	test, err := os.ReadFile("renewal_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	page, err := os.ReadFile("TESTING.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Contains(page, []byte("```go\n"+string(test)+"```\n")) {
-		t.Error("TESTING.md holds no block of Go that is renewal_test.go, letter for letter")
-	}
 }

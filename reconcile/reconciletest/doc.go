@@ -2,8 +2,8 @@
 // a key until it is idle ([RunUntilIdle]), a system that comes to be as declared
 // ([Converge]) and can be stopped at any moment ([StartStop]); a pretend cloud with
 // the faults of real ones ([Cloud]), a way to kill a process at each moment at which
-// it can die ([Steps]), and hours of bad times ([Simulation]). TESTING.md beside this
-// file says when to use which; storetest.Faulty makes a store that fails.
+// it can die ([Steps]), and hours of bad times ([Simulation]).
+// docs/TESTING-A-RECONCILER.md says when to use which; storetest.Faulty makes a store that fails.
 //
 // Everything lives in the caller's time and is made for testing/synctest: in a
 // bubble a day of polling passes at once. Only StartStop starts a goroutine, which

@@ -52,7 +52,7 @@ func ExampleSteps() {
 }
 
 // Whether a system comes to be as declared, and stays so for a minute. In a test
-// this stands in a synctest bubble, where the minute takes no time; see TESTING.md.
+// this stands in a synctest bubble, where the minute takes no time; see docs/TESTING-A-RECONCILER.md.
 func ExampleConverge() {
 	cloud, _ := reconciletest.NewCloud(nil)
 	cloud.Put(reconciletest.Resource{Name: "disk"})

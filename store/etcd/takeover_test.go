@@ -16,7 +16,7 @@ import (
 // promise L2, promise R4. Negative control: -forgetful thing, base or part, and with Options.Server the same for all,
 // the first one owns everything and the test does not get past its start.
 //
-// reconcile/lease/TAKEOVER.md has what it measured, and the commands.
+// docs/TAKEOVER.md has what it measured, and the commands.
 func TestShardedServersTakeOver(t *testing.T) {
 	c := startCluster(t)
 	prefix := newPrefix()

@@ -236,12 +236,16 @@ func TestListOfARevisionBeforeAReopenIsRefused(t *testing.T) {
 }
 
 func TestHistoryIsBounded(t *testing.T) {
-	for name, o := range map[string]*Options{
-		"by count": {HistoryRevisions: 10},
-		"by bytes": {HistoryBytes: 10 << 10},
+	const commitBytes = 5 << 10 // one of the commits below takes less
+	for name, bound := range map[string]struct {
+		Options
+		least int // revisions that are kept
+	}{
+		"by count": {Options{HistoryRevisions: 10}, 10},
+		"by bytes": {Options{HistoryBytes: 6 * commitBytes}, 6},
 	} {
 		t.Run(name, func(t *testing.T) {
-			path := newPath(t)
+			path, o := newPath(t), &bound.Options
 			b := open(t, path, o)
 			page, err := b.List(t.Context(), "k", store.ListOptions{})
 			if err != nil {
@@ -270,13 +274,13 @@ func TestHistoryIsBounded(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if r.History == 0 || r.Revision != head {
-				t.Errorf("the file says %v, want a history that was cut and revision %d", r, head)
+			if r.History == 0 || r.Revision != head || r.History+store.Revision(bound.least) > head {
+				t.Errorf("the file says %v, want a history that was cut, of %d revisions at least, and revision %d", r, bound.least, head)
 			}
 			b = open(t, path, o)
 			floor := b.history.floor
-			if floor < r.History || floor >= head {
-				t.Errorf("after a restart the history begins at %d, want some of %d to %d", floor, r.History, head)
+			if last := head - store.Revision(bound.least); floor < r.History || floor > last {
+				t.Errorf("after a restart the history begins at %d, want some of %d to %d", floor, r.History, last)
 			}
 			if _, err := follow(t, b, floor, head); err != nil {
 				t.Errorf("a watch after %d, where the history begins, ended with %v", floor, err)

@@ -1,0 +1,169 @@
+package check
+
+import (
+	"errors"
+	"go/build"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// layers gives every package of the root module its layer. A package that is
+// missing here fails the test: a new package has to say where it stands.
+var layers = map[string]int{
+	"":                            -1, // documentation only, imports nothing
+	"internal/ascii":              -1, // below all
+	"internal/body":               -1,
+	"internal/campaign":           0, // for tests
+	"internal/check":              8, // for tests
+	"internal/debugworld":         7, // for tests
+	"internal/endless":            -2,
+	"internal/mutate":             0, // for tests
+	"internal/pipes":              0, // for tests
+	"internal/promises":           0, // for tests
+	"internal/release":            0, // a command
+	"reconcile/quota/quotatest":   6, // for tests
+	"reconcile/lease/leasetest":   6, // for tests
+	"internal/sleep":              -1,
+	"internal/spin":               -1,
+	"internal/wall":               -1,
+	"ratelimit":                   -1,
+	"queue":                       0,
+	"store":                       0,
+	"queue/workqueue":             1,
+	"reconcile/lease":             1,
+	"store/cache":                 1,
+	"store/file":                  1,
+	"store/memory":                1,
+	"store/objects":               2,
+	"store/storetest":             1,
+	"store/storetest/campaign":    1,
+	"reconcile/internal/match":    1,
+	"reconcile/internal/recent":   1,
+	"reconcile":                   2,
+	"reconcile/depend":            3,
+	"reconcile/program":           3,
+	"reconcile/quota":             3,
+	"reconcile/declare":           4,
+	"reconcile/lifecycle":         4,
+	"reconcile/external":          5,
+	"metrics":                     6,
+	"reconcile/api":               6,
+	"reconcile/debug":             6,
+	"reconcile/reconciletest":     6,
+	"reconcile/depend/dependtest": 6, // for tests
+	"reconcile/web":               7,
+}
+
+// thirdParty names every module outside the standard library that a package's
+// own code (not its tests) may import. What is absent may import none.
+var thirdParty = map[string][]string{
+	"store/cache": {"github.com/puzpuzpuz/xsync/v4"},
+	"store/file":  {"go.etcd.io/bbolt"},
+	// client_model names the argument of client_golang's Metric.Write.
+	"metrics":       {"github.com/prometheus/client_golang", "github.com/prometheus/client_model"},
+	"reconcile/web": {"github.com/prometheus/client_golang"},
+}
+
+// forTests may be imported by the tests of any package.
+var forTests = []string{
+	"go.uber.org/goleak", "pgregory.net/rapid", "github.com/google/go-cmp",
+	"github.com/prometheus/client_golang", "go.etcd.io/bbolt",
+}
+
+func TestImportsPointDown(t *testing.T) {
+	for _, p := range listPackages(t) {
+		name := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
+		layer, known := layers[name]
+		if !known {
+			t.Errorf("package %q has no layer: add it to layers in this file", name)
+			continue
+		}
+		for _, imp := range p.Imports {
+			if err := checkImport(name, layer, imp); err != nil {
+				t.Error(err)
+			}
+		}
+		for _, imp := range slices.Concat(p.TestImports, p.XTestImports) {
+			if isThirdParty(imp) && !hasPrefix(forTests, imp) && !hasPrefix(thirdParty[name], imp) {
+				t.Errorf("tests of %q import %s, which is not among the test dependencies", name, imp)
+			}
+		}
+	}
+}
+
+// The test above must be able to fail: an import up, one sideways and a
+// dependency that was not agreed on are each refused.
+func TestImportCheckRefusesWhatItShould(t *testing.T) {
+	for _, c := range []struct {
+		from, imp string
+		ok        bool
+	}{
+		{"reconcile", module + "/queue", true},
+		{"queue", module + "/reconcile", false},
+		{"queue", module + "/store", false},
+		{"store/memory", module + "/store/cache", false},
+		{"store/file", "go.etcd.io/bbolt", true},
+		{"store", "go.etcd.io/bbolt", false},
+		{"reconcile", "github.com/prometheus/client_golang/prometheus", false},
+		{"queue", "container/heap", true},
+	} {
+		if err := checkImport(c.from, layers[c.from], c.imp); (err == nil) != c.ok {
+			t.Errorf("checkImport(%q, %q) = %v, want ok %v", c.from, c.imp, err, c.ok)
+		}
+	}
+}
+
+func checkImport(name string, layer int, imp string) error {
+	if rest, ours := strings.CutPrefix(imp, module+"/"); ours {
+		if l, known := layers[rest]; !known || l >= layer {
+			return errors.New(name + " (layer of its own) imports " + rest + ", which is not below it")
+		}
+		return nil
+	}
+	if isThirdParty(imp) && !hasPrefix(thirdParty[name], imp) {
+		return errors.New(name + " imports " + imp + ", which it may not depend on")
+	}
+	return nil
+}
+
+func isThirdParty(imp string) bool {
+	first, _, _ := strings.Cut(imp, "/")
+	return strings.Contains(first, ".") && !strings.HasPrefix(imp, module)
+}
+
+func hasPrefix(allowed []string, imp string) bool {
+	return slices.ContainsFunc(allowed, func(a string) bool { return imp == a || strings.HasPrefix(imp, a+"/") })
+}
+
+// packages are those of the root module, by build.ImportDir.
+var packages = sync.OnceValues(func() (ps []*build.Package, err error) {
+	all, err := readTree()
+	seen := map[string]bool{}
+	for _, s := range all {
+		if folder := s.folder(); s.isGo() && !seen[folder] && !nested(folder) {
+			seen[folder] = true
+			p, err := build.ImportDir(folder, 0)
+			if err != nil {
+				return nil, err
+			}
+			p.ImportPath = path.Join(module, folder)
+			ps = append(ps, p)
+		}
+	}
+	return ps, err
+})
+
+func listPackages(t *testing.T) []*build.Package {
+	t.Helper()
+	ps, err := packages()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(ps) < 20 {
+		t.Fatalf("found %d packages: the walk is broken", len(ps))
+	}
+	return ps
+}
