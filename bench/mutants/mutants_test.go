@@ -3,108 +3,141 @@
 package main
 
 import (
-	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/tendhq/tend/internal/mutants"
+	"github.com/tendhq/tend/internal/campaign"
+	"github.com/tendhq/tend/internal/mutate"
+	"github.com/tendhq/tend/internal/promises"
 )
 
-// Only a test that fails while the mutant is on, and passes while it is off, has
-// caught it. A shell script stands in for the test binary.
-func TestOnlyATestThatTellsTheDifferenceCatches(t *testing.T) {
-	for script, want := range map[string]string{
-		`[ "$TEND_BROKEN" = wrong ] && exit 1; echo "--- PASS: TestX"`: "",
-		// the third time only
-		`if [ "$TEND_BROKEN" = wrong ]; then echo x >>"$0.log"; [ $(wc -l <"$0.log") = 3 ] && exit 1; fi; echo "--- PASS: TestX"`: "",
-		`echo "--- PASS: TestX"`: "passes all the same",
-		`exit 1`:                 "also when nothing is broken",
-		`echo "no tests to run"`: "no test of that name",
-		`[ "$TEND_BROKEN" = wrong ] && kill -9 $$; echo "--- PASS: TestX"`: "killed",
+const sample = "internal/mutate/testdata/sample"
+
+// Only a test that fails while the mutant is on, and passes while it is off, has caught it; a
+// control of which that is not so is lost, and says why.
+func TestMutantsAreCaughtByTestsThatTellTheDifference(t *testing.T) {
+	t.Chdir("../..")
+	all := func(string, string) bool { return true }
+	b, err := newBench(t.Context(), []string{sample}, []string{sample}, all)
+	if err != nil || b.built[sample] != nil {
+		t.Fatal(err, b.built)
+	}
+	defer b.close()
+	for line, want := range map[string]string{
+		"TestBox: (*Box).Put empty":       "",
+		"TestBox: (*Box).Put noerror":     "",
+		"TestBox: (*Box).Find never":      "",
+		"TestKind: Kind case":             "",
+		"TestKind: Kind minmax":           "passes with each", // -3 is negative too
+		"TestThatSeesNothing: Kind empty": "passes with each", // it reaches it, and looks at nothing
+		"TestBox: Kind empty":             "reaches none",
+		"TestBox: (*Box).Gone empty":      "no function",
+		"TestBox: Unused flip":            "nothing in the function",
 	} {
-		dir := t.TempDir()
-		m := mutants.Mutant{Name: "wrong", Package: ".", Test: "TestX"}
-		if err := os.WriteFile(binary(dir, m.Package), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		switch err := try(t.Context(), dir, m, 0); {
-		case want == "" && err != nil:
-			t.Errorf("%s: %v, want it caught", script, err)
-		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
-			t.Errorf("%s: %v, want an error with %q", script, err, want)
-		}
-	}
-}
-
-// A test that hangs is not waited for as long as one that works hard.
-func TestHangingTestIsEndedSoon(t *testing.T) {
-	for healthy, want := range map[time.Duration]time.Duration{
-		time.Millisecond: 20 * time.Second,
-		4 * time.Second:  80 * time.Second,
-		time.Minute:      mostHealthy,
-	} {
-		if got := mostBroken(healthy); got != want {
-			t.Errorf("a test that takes %v is ended after %v when it is broken, want %v", healthy, got, want)
-		}
-	}
-}
-
-func TestMutantsAreChosenByAPartOfTheirName(t *testing.T) {
-	if list := chosen([]string{"fenced"}); len(list) == 0 || len(list) == len(mutants.All) {
-		t.Errorf("%d mutants are about fences", len(list))
-	}
-	if list := chosen(nil); len(list) != len(mutants.All) {
-		t.Errorf("%d mutants, want all %d", len(list), len(mutants.All))
-	}
-	if err := run(t.Context(), nil, 0); err == nil {
-		t.Error("a run of no mutant passed")
-	}
-}
-
-// Each mutant is in one part, and a package's mutants are together.
-func TestPartsAreDisjointAndWhole(t *testing.T) {
-	const n = 3
-	seen, home := map[string]bool{}, map[string]int{}
-	for i := 1; i <= n; i++ {
-		list, err := partOf(mutants.All, fmt.Sprintf("%d/%d", i, n))
+		name, rest, _ := strings.Cut(line, ": ")
+		fn, op, _ := strings.Cut(rest, " ")
+		c := promises.Control{Test: promises.Test{Package: sample, Name: name}, Func: mutate.Func(sample, fn), Op: op}
+		ids, took, err := b.reached(t.Context(), test{sample, name})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(list) < len(mutants.All)/(2*n) {
-			t.Errorf("part %d has %d of %d mutants", i, len(list), len(mutants.All))
+		err = b.control(t.Context(), c, ids, took)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", line, err, want)
 		}
-		for _, m := range list {
-			if seen[m.Name] {
-				t.Errorf("%q is in two parts", m.Name)
+		if op == "flip" && err != nil {
+			gone := promises.Control{Test: c.Test, Func: mutate.Func(sample, "(*Crate).Put"), Op: "empty"}
+			if found, err := b.propose(t.Context(), gone); err != nil || found.Func != mutate.Func(sample, "(*Box).Put") || found.Op != "empty" {
+				t.Errorf("instead of a function that has another receiver there is %v, %v", found, err)
 			}
-			seen[m.Name] = true
-			if h, ok := home[m.Package]; ok && h != i {
-				t.Errorf("mutants of %s are in parts %d and %d", m.Package, h, i)
-			}
-			home[m.Package] = i
 		}
 	}
-	if len(seen) != len(mutants.All) {
-		t.Errorf("the parts have %d of %d mutants", len(seen), len(mutants.All))
+	if _, _, err := b.reached(t.Context(), test{sample, "TestNone"}); err == nil {
+		t.Error("a test that is not there was run")
 	}
-	for _, part := range []string{"", "0/3", "4/3", "x"} {
-		if _, err := partOf(mutants.All, part); err == nil {
-			t.Errorf("part %q is no error", part)
+	survivors(t, b)
+}
+
+// survivors: of the sample it is known what its tests notice.
+func survivors(t *testing.T, b *bench) {
+	t.Helper()
+	reaches, err := b.reaches(t.Context(), []string{sample}, time.Now().Add(time.Hour), time.Hour)
+	if err != nil || len(reaches) != 3 {
+		t.Fatal(err, reaches)
+	}
+	for _, m := range b.mutants {
+		caught, some := b.caught(t.Context(), m, reaches)
+		switch {
+		case m.Func == "Unused" && (caught || some):
+			t.Errorf("%v is caught %v, reached %v, and no test calls it", m, caught, some)
+		case (m.Func == "(*Box).Find" || m.Func == "Open") && m.Op == "empty" && !caught:
+			t.Errorf("%v is not caught", m)
 		}
 	}
 }
 
-// The counter is told of every time that was missed.
-func TestWithEachAMutantMustBeCaughtEveryTime(t *testing.T) {
-	dir := t.TempDir()
-	m := mutants.Mutant{Name: "wrong", Package: ".", Test: "TestX"}
-	script := `if [ "$TEND_BROKEN" = wrong ]; then echo x >>"$0.log"; [ $(wc -l <"$0.log") = 3 ] || exit 1; fi; echo "--- PASS: TestX"`
-	if err := os.WriteFile(binary(dir, m.Package), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+func TestPartsAreTheWhole(t *testing.T) {
+	list, err := chosen(nil)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := try(t.Context(), dir, m, 10); err == nil || !strings.Contains(err.Error(), "1 times of 10") {
-		t.Errorf("%v, want an error with the one time", err)
+	seen := map[promises.Control]int{}
+	for _, part := range []string{"1/3", "2/3", "3/3"} {
+		some, err := partOf(list, part)
+		if err != nil || len(some) < len(list)/5 {
+			t.Errorf("%s has %d of %d: %v", part, len(some), len(list), err)
+		}
+		for _, c := range some {
+			seen[c]++
+		}
+	}
+	for _, c := range list {
+		if seen[c] != 1 {
+			t.Errorf("%s is in %d parts", c, seen[c])
+		}
+	}
+	for _, part := range []string{"0/3", "4/3", "x"} {
+		if _, err := partOf(list, part); err == nil {
+			t.Errorf("-part %s was taken", part)
+		}
+	}
+	if _, err := chosen([]string{"no control has this"}); err == nil {
+		t.Error("a control that is not there was chosen")
+	}
+}
+
+func TestChangedFunctionsAreFound(t *testing.T) {
+	t.Chdir("../..")
+	diff := "+++ b/" + sample + "/sample.go\n@@ -20 +22,2 @@\n+x\n@@ -60,0 +61 @@\n+y\n+++ b/gone/x.go\n@@ -1 +1 @@\n+++ /dev/null\n@@ -1 +0,0 @@\n"
+	fns, pkgs, err := changedFuncs([]byte(diff))
+	if err != nil || len(pkgs) != 1 || pkgs[0] != sample || len(fns) != 1 || !fns[mutate.Func(sample, "(*Box).Put")] {
+		t.Errorf("%v of %v, %v; want (*Box).Put", fns, pkgs, err)
+	}
+}
+
+// packages are those whose score is in docs/TESTING.md.
+var packages = strings.Fields(`queue ratelimit store store/cache store/file store/memory store/etcd store/postgres
+	reconcile reconcile/depend reconcile/external reconcile/lease reconcile/lifecycle reconcile/quota`)
+
+// A campaign tries a random sample of each package's mutants, and logs the score and what survived.
+func TestMutantsOfEveryPackage(t *testing.T) {
+	t.Chdir("../..")
+	if campaign.Length() == 0 {
+		packages = []string{sample}
+	}
+	tried := 0
+	for seed := range campaign.Seeds(t, 1, 0) {
+		for _, pkg := range packages {
+			n, err := score(t.Context(), options{slow: 20 * time.Second, seed: seed}, pkg,
+				time.Now().Add(max(campaign.Length()/time.Duration(len(packages)), time.Minute)), func(string, string) bool { return true })
+			if tried += n; err != nil {
+				t.Errorf("%s: %v", pkg, err)
+			}
+		}
+	}
+	t.Logf("campaign: %d mutants", tried)
+	if tried == 0 {
+		t.Error("no mutant was tried")
 	}
 }

@@ -9,7 +9,8 @@ import (
 
 // A campaign is a test that can go on for long. Its name is what the command line
 // takes; control names the tests, run in CI, that show that it can fail, with "; " between them:
-// of the same package, of another one, named before it, or mutants.
+// of the same package, or of another one, named before it; or says "mutants": the table of promises
+// has a control of the campaign's own test.
 type campaign struct {
 	name, promises, what string
 	module, pkg, test    string
@@ -63,23 +64,23 @@ var campaigns = []campaign{
 	},
 	{
 		name: "graphs", promises: "R4, E2", what: "random dependencies, edited, deleted and declared again, kept by servers that die; then as declared, silent, and torn down in order",
-		module: ".", pkg: "./reconcile/depend", test: "^TestSimulatedGraphsEndAsDeclared$", control: "mutant: created before its need, seen by the simulation", args: campaignFlag,
+		module: ".", pkg: "./reconcile/depend", test: "^TestSimulatedGraphsEndAsDeclared$", control: "mutants", args: campaignFlag,
 	},
 	{
 		name: "shards-needs", promises: "R4", what: "servers that share objects by shards come and go, lists and watches are slow and break, while the objects, what they need and what they own change: whenever the world stands still each has run with all as it is",
-		module: ".", pkg: "./reconcile/depend", test: "^TestNothingIsLeftBehindWhileShardsMove$", control: "mutant: never woken, seen while shards move", args: campaignFlag,
+		module: ".", pkg: "./reconcile/depend", test: "^TestNothingIsLeftBehindWhileShardsMove$", control: "mutants", args: campaignFlag,
 	},
 	{
 		name: "mappings", promises: "R1", what: "objects change, shards are gained and lost, mappings fail, and the source hears of it late: what an object refers to, and what it referred to when it was mapped last, runs",
-		module: ".", pkg: "./reconcile", test: "^TestMappingsModelRandomly$", control: "mutant: a list that is ahead of a change hides what was referred to", args: campaignFlag,
+		module: ".", pkg: "./reconcile", test: "^TestMappingsModelRandomly$", control: "mutants", args: campaignFlag,
 	},
 	{
 		name: "graphs-index", promises: "R4", what: "every order of events on every graph of up to five objects: which may run, which wait, which are woken",
-		module: ".", pkg: "./reconcile/depend", test: "^TestEveryOrderOfEventsOnUpToFiveObjects$", control: "mutant: an object runs before what it needs is ready; mutant: an object that waits is not woken; mutant: an object is woken before it may go on; mutant: an object is woken again and again", args: campaignFlag,
+		module: ".", pkg: "./reconcile/depend", test: "^TestEveryOrderOfEventsOnUpToFiveObjects$", control: "mutants", args: campaignFlag,
 	},
 	{
 		name: "graphs-kernel", promises: "R4, E2", what: "a running controller over a store: every order of every act on up to three objects, and of declaring and deleting four, with cycles, and five, without; then every act on four, and five with cycles",
-		module: ".", pkg: "./reconcile/depend", test: "^TestRunningControllerAgreesInEveryOrderOfEvents$", control: "mutant: created before its need, in every order; mutant: deleted under its user, in every order; mutant: never woken, in every order; mutant: woken and spinning, in every order", args: campaignFlag,
+		module: ".", pkg: "./reconcile/depend", test: "^TestRunningControllerAgreesInEveryOrderOfEvents$", control: "mutants", args: campaignFlag,
 	},
 	{
 		name: "soak", promises: "Q7, E1", what: "one process over simulated weeks: no goroutine more, no memory more, no write when nothing changes",
@@ -91,15 +92,15 @@ var campaigns = []campaign{
 	},
 	{
 		name: "store-model", promises: "S1, S3", what: "random writes against the simplest store there is",
-		module: ".", pkg: "./store", test: "^TestStoreBehavesLikeItsModel$", control: "mutant: a stale write goes through", args: perSecond("-rapid.checks", 50),
+		module: ".", pkg: "./store", test: "^TestStoreBehavesLikeItsModel$", control: "mutants", args: perSecond("-rapid.checks", 50),
 	},
 	{
 		name: "file-kill", promises: "S1, C1", what: "kill -9 of a writing process at random instants; what was acknowledged is there",
-		module: ".", pkg: "./store/file", test: "^TestKilledProcessLosesNothingAcknowledged$", control: "mutant: a commit is acknowledged and never written", args: perSecond("-kills", 2),
+		module: ".", pkg: "./store/file", test: "^TestKilledProcessLosesNothingAcknowledged$", control: "mutants", args: perSecond("-kills", 2),
 	},
 	{
 		name: "file-reads", promises: "S1, S2", what: "gets, lists and snapshots while a file store commits and makes checkpoints",
-		module: ".", pkg: "./store/file", test: "^TestReadsAreOfOneMoment$", control: "mutant: a list does not take back what is not published", args: perSecond("-commits", 10),
+		module: ".", pkg: "./store/file", test: "^TestReadsAreOfOneMoment$", control: "mutants", args: perSecond("-commits", 10),
 	},
 	{
 		name: "etcd-faults", promises: "S1, S2", what: "three members killed, stopped, cut off and reset; histories judged by porcupine, watches by the log",
@@ -133,7 +134,7 @@ var campaigns = []campaign{
 	},
 	{
 		name: "postgres-declares", promises: "S3", what: "declarations of growing numbers, while the processes that apply them are killed and the server ends their sessions",
-		module: "store/postgres", pkg: ".", test: "^TestDeclarationsSurviveKillsBetweenAnyTwoSteps$", control: "mutant: a declaration is applied and left in the inbox",
+		module: "store/postgres", pkg: ".", test: "^TestDeclarationsSurviveKillsBetweenAnyTwoSteps$", control: "TestDeclarationIsThereIfAndOnlyIfTheTransactionCommits",
 		args: func(d time.Duration) []string { return []string{"-declares", d.String()} },
 	},
 	{
@@ -174,8 +175,12 @@ var campaigns = []campaign{
 	},
 	{
 		name: "million-buckets", promises: "E1, E2", what: "the same in real time, on an S3 server, with the resident memory at its peak",
-		module: "examples", pkg: "./inventory", test: "^TestAccountsInRealTime$", control: "mutant: what Detail read keeps the item of its list",
+		module: "examples", pkg: "./inventory", test: "^TestAccountsInRealTime$", control: "reconcile/external TestDetailsKeepNothingOfAReplacedList",
 		args: perSecond("-resources", 800),
+	},
+	{
+		name: "mutants", promises: "Q1–E2", what: "every package broken in small ways: the share that its tests notice, and what they do not",
+		module: "bench", pkg: "./mutants", test: "^TestMutantsOfEveryPackage$", control: "TestMutantsAreCaughtByTestsThatTellTheDifference", args: campaignFlag,
 	},
 	fuzz("./queue", "Model", "."),
 	fuzz("./store", "Decode", "."),

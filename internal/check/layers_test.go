@@ -22,9 +22,9 @@ var layers = map[string]int{
 	"internal/joints":            0, // for tests
 	"internal/debugworld":        7, // for tests
 	"internal/endless":           -2,
-	"internal/mutants":           0, // for tests
+	"internal/mutate":            0, // for tests
 	"internal/pipes":             0, // for tests
-	"internal/promises":          0, // a command
+	"internal/promises":          0, // for tests
 	"internal/release":           0, // a command
 	"store/storetest/quotatest":  6, // for tests
 	"store/storetest/leasetest":  6, // for tests

@@ -1,4 +1,4 @@
-package main
+package promises
 
 import (
 	"bytes"
@@ -13,7 +13,7 @@ import (
 // Every promise has rows and tests that name it, as the repository is now.
 func TestEveryPromiseIsListedWithItsTests(t *testing.T) {
 	var out bytes.Buffer
-	if err := list(&out, os.DirFS("../.."), nil); err != nil {
+	if err := Print(&out, os.DirFS("../.."), nil); err != nil {
 		t.Fatal(err)
 	}
 	blocks := regexp.MustCompile(`(?m)^[A-Z]\d  `).Split(out.String(), -1)[1:]
@@ -22,16 +22,32 @@ func TestEveryPromiseIsListedWithItsTests(t *testing.T) {
 	}
 	for _, block := range blocks {
 		text, _, _ := strings.Cut(block, "\n")
-		if !strings.Contains(block, "    control  ") {
-			t.Errorf("no row for the promise %s", text)
+		if !strings.Contains(block, "    control  ") && !strings.Contains(block, "    judge    ") {
+			t.Errorf("no control of the promise %s", text)
 		}
 		if strings.Contains(block, "named by 0 tests") {
 			t.Errorf("no test names the promise %s", text)
 		}
 	}
-	for _, want := range []string{"queue TestModelRandomly", "1 A failing key that wakes itself runs hot"} {
+	for _, want := range []string{"queue TestModelRandomly", "trap 1  A failing key that wakes itself runs hot"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the list lacks %q", want)
+		}
+	}
+}
+
+func TestTableIsRead(t *testing.T) {
+	rows, err := Parse("# x\n\nQ1  It runs\n\ttest queue TestA\n\tcampaign go test ./x\n\tjudge queue TestB\n\tcontrol store TestC: store/cache.(*Cache).get drop\n\tcontrol store TestC: store.var x zero\n-  Other\n")
+	if err != nil || len(rows) != 2 || rows[1].Of != "-" || rows[0].What != "It runs" || len(rows[0].Controls) != 2 {
+		t.Fatal(rows, err)
+	}
+	c := rows[0].Controls[0]
+	if c.String() != "store TestC: store/cache.(*Cache).get drop" || c.Package() != "store/cache" || rows[0].Controls[1].Func != "store.var x" {
+		t.Errorf("controls are %v", rows[0].Controls)
+	}
+	for _, wrong := range []string{"Q1 one blank\n", "\ttest of no row\n", "Q1  x\n\tcontrol store TestC store.f drop\n", "Q1  x\n\ttests queue TestA\n"} {
+		if _, err := Parse(wrong); err == nil {
+			t.Errorf("%q was read", wrong)
 		}
 	}
 }
@@ -56,11 +72,11 @@ func TestMarksAreFoundAboveAndInsideOfTests(t *testing.T) {
 
 func TestUnknownPromiseIsRefused(t *testing.T) {
 	for _, ids := range [][]string{{"Q99"}, {"Z1"}} {
-		if err := list(new(bytes.Buffer), os.DirFS("../.."), ids); err == nil || !strings.Contains(err.Error(), "there is no promise") {
+		if err := Print(new(bytes.Buffer), os.DirFS("../.."), ids); err == nil || !strings.Contains(err.Error(), "there is no promise") {
 			t.Errorf("%v: %v", ids, err)
 		}
 	}
-	if err := list(new(bytes.Buffer), fstest.MapFS{}, nil); err == nil {
+	if err := Print(new(bytes.Buffer), fstest.MapFS{}, nil); err == nil {
 		t.Error("it ran outside of the repository")
 	}
 }
