@@ -130,6 +130,7 @@ package reconcile
 //	reconciler    what users write: Reconciler, Result
 //	errors        causes and errors, Terminal, RetryAfter
 //	contain       panics and runtime.Goexit of user code
+//	newer         S5: objects of a newer version
 //	options       what New is told
 //	parts         goroutines that Run waits for and names
 //	outcome       what a run came to: pure

@@ -34,8 +34,8 @@ import (
 
 var updateStored = flag.Bool("update-stored", false, "write testdata/stored.golden")
 
-// moduleRoot is the root of the tree, as seen from this folder.
-const moduleRoot = "../.."
+// moduleRoot is the root of the tree, where the tests of this package run.
+const moduleRoot = "."
 
 // Strings that are stored, put into a cloud, scraped or parsed outlive the program that
 // wrote them: a finalizer under another name hangs every deletion. The golden file changes
@@ -54,7 +54,7 @@ func TestStoredStringsStay(t *testing.T) {
 	addLeases(t, add)
 
 	got := strings.Join(slices.Sorted(maps.Keys(lines)), "\n") + "\n"
-	const golden = "testdata/stored.golden"
+	const golden = "internal/check/testdata/stored.golden"
 	if *updateStored {
 		if err := os.WriteFile(golden, []byte(got), 0o666); err != nil {
 			t.Fatal(err)

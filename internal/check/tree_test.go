@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"go.uber.org/goleak"
 )
 
 const module = "github.com/tendhq/tend"
@@ -21,7 +23,7 @@ func TestMain(m *testing.M) {
 	if err := os.Chdir(filepath.FromSlash("../..")); err != nil {
 		panic(err)
 	}
-	os.Exit(m.Run())
+	goleak.VerifyTestMain(m)
 }
 
 // source is a Go file or a page of the repository, of any of its modules.

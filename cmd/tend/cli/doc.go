@@ -11,17 +11,15 @@
 //	describe KIND KEY              one object whole: conditions, deletion, metadata, spec
 //	watch KIND                     changes, as they come, until interrupted
 //	apply -f FILE                  creates or replaces what a file declares ("-": stdin)
-//	edit KIND KEY                  opens the object in $EDITOR and stores what comes of it;
-//	                               an edit that cannot be stored is kept in its file
+//	edit KIND KEY                  opens the object in $EDITOR and stores what comes of it
 //	delete KIND KEY                asks for the deletion
 //	kick, pause, resume KIND KEY   reconcile now; pause and resume on every server
 //	remove-finalizer KIND KEY NAME by force
-//	created KIND KEY NAME          of one that stopped as CreateIncomplete: its create made NAME
-//	not-created KIND KEY           or it made none, and is called again. Look outside first
+//	created KIND KEY NAME          of one that stopped as CreateIncomplete: its create made NAME;
+//	not-created KIND KEY           … or it made none, and is called again. Look outside first
 //	forget-location KIND KEY       of one that stopped as LocationChanged: look where the spec says
 //	rewrite KIND                   stores objects of earlier versions, or under older keys, again (store.Rewrite)
-//	copy FROM TO KIND...           copies kinds from one store to another (store.CopyRecords), and
-//	                               compares them; says if marks of external resources need one more
+//	copy FROM TO KIND...           copies kinds from one store to another, and compares them
 //	why KIND KEY                   why it is not as declared, or not run
 //	completion bash|zsh|fish       a script that completes commands
 //
@@ -31,9 +29,8 @@
 // (edit and delete only what is at it; watch from it on), -debug (the debug page, for why),
 // -timeout (for an answer to begin; a minute, 0: none) and -show-secrets. One that a command does
 // not heed is refused. TEND_TOKEN is sent to the server as a bearer token. A store is file:PATH,
-// etcd:[https://]HOST:PORT,…[/PREFIX] or postgres:DSN. What is secret stays out of the address: etcd's
-// endpoints, CA, certificate, user and password are taken from the variables of etcdctl
-// (ETCDCTL_ENDPOINTS, _CACERT, _CERT, _KEY, _USER, _PASSWORD), and PostgreSQL's from those of libpq (PG*).
+// etcd:[https://]HOST:PORT,…[/PREFIX] or postgres:DSN; certificates, user and password are in the
+// variables of etcdctl (ETCDCTL_ENDPOINTS, _CACERT, _CERT, _KEY, _USER, _PASSWORD) and libpq (PG*).
 //
 // A file has objects in YAML or JSON, between "---", or a list of them as get prints it.
 // Apply replaces the spec and adds labels and annotations:
