@@ -46,8 +46,8 @@ type kernel[K comparable] struct {
 	// Manager.mu runners and placements are asked for their names, shards and leases, and
 	// under pendingWrites.pending caches for their kinds and revisions. A run that does not
 	// fail takes slot.mu and, if a run has written something, pendingWrites.pending: kernel.mu
-	// is for what changes seldom, and
-	// for the brake: a run takes it only while view.braking says that the spec of a key changed.
+	// is for what changes seldom, and for the brake. A run takes it only while view.braking says
+	// that the spec of a key changed.
 	mu   sync.Mutex              // guards mail, replacing view, parts, and what pool, sources and supervisor say
 	view atomic.Pointer[view[K]] // a change replaces what it points to
 	mail []func()                // for the supervisor to call, in order
