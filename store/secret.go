@@ -42,6 +42,10 @@ func (s *Store[S, T]) Redact(text string, objects ...*Object[S, T]) string {
 	if !s.secret || text == "" {
 		return text
 	}
+	return s.redact(text, slices.Clone(objects)) // of the copy a goroutine may hear, so that kinds without secrets allocate nothing
+}
+
+func (s *Store[S, T]) redact(text string, objects []*Object[S, T]) string {
 	clean := Redacted // where the secrets cannot be told
 	_ = s.call(func() error { clean = secretsIn([]string{text}, objects...).redact(text); return nil })
 	return clean
