@@ -142,7 +142,7 @@ type attempt[S, T any] struct {
 	log    *slog.Logger
 	view   view
 	client Client[S, T]
-	said   bool // Observe set the phase itself
+	said   bool // the client set the phase itself
 	// tolerated says that the resource differs, and that the policy forbids to update it.
 	tolerated bool
 	late      *S     // what Observe filled in, to be stored
@@ -355,8 +355,10 @@ func (a *attempt[S, T]) observe(ctx, calls context.Context) error {
 	o.Phase = ""
 	a.memory = memory{} // of a client that looks past the inventory nothing is said
 	calls = context.WithValue(calls, runKey{}, &a.memory)
+	before := a.unedited(ctx, o)
 	seen, err := a.client.Observe(calls, o)
 	err = cause(calls, err)
+	a.sayDropped(ctx, callObserve, before, o, err == nil, partStatus, partName, map[bool]string{true: partSpec}[seen.LateInitialized])
 	if !errors.Is(err, errListing) {
 		a.tally.count(callObserve, err)
 	}
@@ -367,10 +369,8 @@ func (a *attempt[S, T]) observe(ctx, calls context.Context) error {
 	if seen.Exists {
 		a.name = o.Intent.ExternalName
 	}
-	a.Object.Status, a.Object.Conditions = o.Status, o.Conditions
-	if a.said = o.Phase != ""; a.said {
-		a.Object.Phase, a.Object.ObservedGeneration = o.Phase, o.ObservedGeneration
-	}
+	a.said = false
+	a.keepStatus(o)
 	if a.drifted(seen) {
 		a.tally.drifted.Add(1)
 	}
@@ -384,6 +384,15 @@ func (a *attempt[S, T]) observe(ctx, calls context.Context) error {
 		a.late = &o.Spec
 	}
 	return nil
+}
+
+// keepStatus takes over what a client set: status, conditions and, if there is one, the phase,
+// which o had not before the call.
+func (a *attempt[S, T]) keepStatus(o *store.Object[S, T]) {
+	a.Object.Status, a.Object.Conditions = o.Status, o.Conditions
+	if o.Phase != "" {
+		a.said, a.Object.Phase, a.Object.ObservedGeneration = true, o.Phase, o.ObservedGeneration
+	}
 }
 
 // keepObserved stores what the look brought to light, each by itself, so that
