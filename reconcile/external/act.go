@@ -131,6 +131,7 @@ func (a *attempt[S, T]) makeIt(ctx, calls context.Context) (reconcile.Result, er
 func (a *attempt[S, T]) deleteIt(ctx, calls context.Context) (reconcile.Result, error) {
 	before, _ := a.Stored().Condition(store.ConditionReady)
 	a.Object.SetTerminating(ReasonDeleting, "")
+	calls = context.WithValue(calls, deleteKey{}, &a.batched)
 	if err := a.try(ctx, calls, callDelete, a.forClient(), a.client.Delete); err != nil {
 		return a.fail(ctx, ReasonDeleteFailed, fmt.Errorf("delete: %w", err))
 	}

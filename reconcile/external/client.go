@@ -53,7 +53,8 @@ type Client[S, T any] interface {
 	Update(ctx context.Context, o *store.Object[S, T]) error
 
 	// Delete removes the resource, or begins to: it is called until Observe
-	// finds nothing.
+	// finds nothing, by a client of an [Inventory] not again within [InventoryOptions.Settle] of
+	// one that succeeded.
 	Delete(ctx context.Context, o *store.Object[S, T]) error
 }
 

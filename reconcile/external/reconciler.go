@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/tendhq/tend/internal/contain"
@@ -39,6 +40,7 @@ type Reconciler[S, T any] struct {
 	tally     tally
 	deletes   deletions
 	seen      sightings
+	batched   atomic.Bool // a delete went out by a Batch, which pays for its calls
 }
 
 // New makes a Reconciler. It starts nothing. It returns an error for a nil store or
@@ -314,10 +316,10 @@ func (a *attempt[S, T]) connected(ctx, calls context.Context) (reconcile.Result,
 		// An update or a deletion rests on whose the resource is now, not on whose it was a day ago.
 		a.again = a.memory.old && (next == doUpdate || next == doDelete)
 	}
-	if next == doCreate || next == doUpdate {
-		// Before a finalizer and an intent are stored: a call that is refused for
-		// want of budget should not cost the store two writes at each try. A deletion
-		// stores neither, and may be one of many in a call; see Batch.
+	if next == doCreate || next == doUpdate || next == doDelete && !a.batched.Load() {
+		// Before anything is stored or told for it: a call that is refused for want of
+		// budget should not cost the store two writes at each try, and is no change.
+		// One of many in a call is not paid by its run.
 		if err := quota.Admit(calls, quota.Write); err != nil {
 			return a.fail(ctx, reasonOf[next], err)
 		}
@@ -365,7 +367,7 @@ func (a *attempt[S, T]) observe(ctx, calls context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.view.seen, a.view.observed = seen, true
+	a.view.seen, a.view.observed, a.view.deleted = seen, true, a.memory.deleted
 	if seen.Exists {
 		a.name = o.Intent.ExternalName
 	}
