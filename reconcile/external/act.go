@@ -131,6 +131,7 @@ func (a *attempt[S, T]) makeIt(ctx, calls context.Context) (reconcile.Result, er
 func (a *attempt[S, T]) deleteIt(ctx, calls context.Context) (reconcile.Result, error) {
 	before, _ := a.Stored().Condition(store.ConditionReady)
 	a.Object.SetTerminating(ReasonDeleting, "")
+	calls = context.WithValue(calls, deleteKey{}, &a.batched)
 	if err := a.try(ctx, calls, callDelete, a.forClient(), a.client.Delete); err != nil {
 		return a.fail(ctx, ReasonDeleteFailed, fmt.Errorf("delete: %w", err))
 	}
@@ -173,9 +174,12 @@ func (a *attempt[S, T]) maintain(ctx, calls context.Context, next action) (recon
 	reason, message := "", ""
 	switch next {
 	case doUpdate:
-		if err := a.try(ctx, calls, callUpdate, a.forClient(), a.client.Update); err != nil {
+		o := a.forClient()
+		o.Phase = "" // or what Observe set would count as set by Update
+		if err := a.try(ctx, calls, callUpdate, o, a.client.Update); err != nil {
 			return a.fail(ctx, ReasonUpdateFailed, fmt.Errorf("update: %w", err))
 		}
+		a.keepStatus(o)
 		a.event(ctx, Normal, a.updated(), "updated the resource")
 	case doTolerate:
 		a.tolerated = true
@@ -213,7 +217,16 @@ func (a *attempt[S, T]) try(ctx, calls context.Context, what string, o *store.Ob
 	if what == callCreate {
 		c.Attempt = o.Intent.Attempt
 	}
+	before := a.unedited(ctx, o)
 	c.Err = cause(calls, call(calls, o))
+	switch what {
+	case callCreate:
+		a.sayDropped(ctx, what, before, o, !isUnknown(calls, c.Err), partAnnotations, partName)
+	case callUpdate:
+		a.sayDropped(ctx, what, before, o, c.Err == nil, partStatus)
+	default:
+		a.sayDropped(ctx, what, before, o, false)
+	}
 	a.tally.count(what, c.Err)
 	c.Took, c.ExternalName = time.Since(c.Start), o.Intent.ExternalName
 	if a.o.Changes != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"reflect"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tendhq/tend/internal/contain"
@@ -98,6 +99,9 @@ func NewBatch[I, R any](call func(ctx context.Context, items []I) []Outcome[R], 
 // the item, or the cause of ctx if it ends first: then the call may be under way, but is
 // not made for the item any more if it was not.
 func (b *Batch[I, R]) Call(ctx context.Context, item I) (R, error) {
+	if batched, ok := ctx.Value(deleteKey{}).(*atomic.Bool); ok {
+		batched.Store(true)
+	}
 	b.mu.Lock()
 	g := b.pending
 	first := g == nil
@@ -307,6 +311,9 @@ func (g *gathered[S, T]) Delete(ctx context.Context, o *store.Object[S, T]) erro
 	}
 	return err
 }
+
+// deleteKey is the key under which the context of a run's delete has Reconciler.batched.
+type deleteKey struct{}
 
 // storeKey is the key under which the context of a call has the store of its run.
 type storeKey struct{}

@@ -22,7 +22,7 @@ import (
 // [Always] or a [ClientFuncs] does, must be safe for concurrent use.
 //
 // The object is a copy for the client to edit; of its edits only those are kept
-// that each method names. [ClientFuncs] makes a client of funcs. A client may be a
+// that each method names, and others are said at debug level. [ClientFuncs] makes a client of funcs. A client may be a
 // [BatchObserver] or [BatchDeleter] besides; see [Gather].
 type Client[S, T any] interface {
 	// Observe looks at the resource and changes nothing outside. It may edit
@@ -47,11 +47,14 @@ type Client[S, T any] interface {
 	// The resource should carry the ownership mark from its first moment.
 	Create(ctx context.Context, o *store.Object[S, T]) error
 
-	// Update makes the resource as declared, its ownership mark included.
+	// Update makes the resource as declared, its ownership mark included. It may edit Status
+	// and Conditions, as Observe may: for what no look shows, the time of a rotation for
+	// example. They are stored at the end of the run if there is no error.
 	Update(ctx context.Context, o *store.Object[S, T]) error
 
 	// Delete removes the resource, or begins to: it is called until Observe
-	// finds nothing.
+	// finds nothing, by a client of an [Inventory] not again within [InventoryOptions.Settle] of
+	// one that succeeded.
 	Delete(ctx context.Context, o *store.Object[S, T]) error
 }
 

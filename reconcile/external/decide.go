@@ -57,6 +57,7 @@ type view struct {
 	graceEnd  time.Time // the creation grace after that; zero: it has none
 	observed  bool      // seen is filled in
 	seen      Observation
+	deleted   bool // a deletion of ours succeeded, and may not be visible yet
 }
 
 // action is what to do next about a resource.
@@ -112,7 +113,10 @@ func decide(v view) action {
 	case !v.observed:
 		return doObserve
 	case v.seen.Exists && v.deleting:
-		return v.decideDeletion()
+		if next := v.decideDeletion(); next != doDelete || !v.deleted {
+			return next
+		}
+		return doWait
 	case v.seen.Exists:
 		return v.decideExisting()
 	}

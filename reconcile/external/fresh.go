@@ -48,6 +48,7 @@ type runKey struct{}
 // memory is what an [Inventory] says of its answer to a run.
 type memory struct {
 	old      bool   // it is by details that are older than Fresh: whose the resource is may have changed
+	deleted  bool   // this process deleted it for the object, and the deletion has not settled
 	caseOnly string // how the resource's id differs from the declared one, in case only; empty: it does not
 }
 

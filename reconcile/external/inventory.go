@@ -80,8 +80,9 @@ type InventoryOptions[S, T, R any] struct {
 
 	// Settle is how long the cloud takes at most to show a write everywhere;
 	// zero: 30 s. What is read of a resource sooner after a write of ours is used
-	// once, and not again. A list of sooner does not show that a create made nothing, where
-	// only its mark can show what it made, even if [Options.CreationGrace] is shorter.
+	// once, and not again. A deletion that succeeded is not repeated sooner. A list of sooner
+	// does not show that a create made nothing, where only its mark can show what it made, even
+	// if [Options.CreationGrace] is shorter.
 	Settle time.Duration
 	// Fresh is how old what is shown may be, from the moment its list was begun;
 	// zero: 1 minute. Set it to about the poll interval: then the looks of one
@@ -135,6 +136,7 @@ type Inventory[S, T, R any] struct {
 	failed  time.Time // when a list last failed
 	listing *listing
 	written map[ident]time.Time // by id: when, or Settle before it was found gone, if a list may not show it yet
+	deleted map[deletedFor]time.Time
 	single  map[ident]single[R] // what the list does not show, or not reliably
 	detail  map[ident]detail[R] // what the list shows in part; empty without Detail
 	held    string              // by Hold
@@ -146,6 +148,12 @@ type Inventory[S, T, R any] struct {
 	changed  []*changedKeys          // of the sources that run; see Changed
 	waiting  map[store.Key]time.Time // objects whose runs ended for want of a list, and when
 	back     map[store.Key]time.Time // those whose list has come, and that have not run since
+}
+
+// deletedFor is a resource that was deleted, and the uid of the object for which.
+type deletedFor struct {
+	uid string
+	id  ident
 }
 
 // snapshot is what one complete list showed.
@@ -214,7 +222,7 @@ func NewInventory[S, T, R any](given *InventoryOptions[S, T, R]) (*Inventory[S, 
 	o.DetailFresh = cmp.Or(o.DetailFresh, o.Fresh)
 	o.Cap = o.Cap.orDefault()
 	return &Inventory[S, T, R]{
-		o: o, named: named, made: wall.Now(), written: map[ident]time.Time{}, single: map[ident]single[R]{}, detail: map[ident]detail[R]{},
+		o: o, named: named, made: wall.Now(), written: map[ident]time.Time{}, deleted: map[deletedFor]time.Time{}, single: map[ident]single[R]{}, detail: map[ident]detail[R]{},
 		compared: map[time.Time]int{},
 	}, nil
 }
@@ -504,6 +512,7 @@ func (v *Inventory[S, T, R]) load(ctx context.Context, l *listing) error {
 
 // adoptLocked takes over a complete list and forgets what it makes old.
 func (v *Inventory[S, T, R]) adoptLocked(s snapshot[R]) {
+	v.forgetDeletedLocked()
 	was := v.list.byID
 	v.list, v.failed = s, time.Time{}
 	oldest := s.begun // of the lists that reports go by
@@ -544,6 +553,7 @@ const longestLook = time.Hour
 // forgetLocked forgets what is too old to be shown to anybody. A complete list does
 // that better; without one it would grow for as long as lists fail.
 func (v *Inventory[S, T, R]) forgetLocked() {
+	v.forgetDeletedLocked()
 	now := time.Now()
 	v.written = without(v.written, func(_ ident, at time.Time) bool {
 		at = at.Add(v.o.Settle).Add(max(v.o.Fresh, v.o.DetailFresh)) // a sum of durations may overflow
@@ -560,8 +570,38 @@ func (v *Inventory[S, T, R]) Client(f ClientFuncs[S, T]) ClientFuncs[S, T] {
 	f.ObserveFunc = v.observe
 	f.CreateFunc = v.writes(f.CreateFunc, func(ctx context.Context, err error) bool { return isUnknown(ctx, err) || errors.Is(err, ErrExists) })
 	f.UpdateFunc = v.writes(f.UpdateFunc, func(context.Context, error) bool { return true })
-	f.DeleteFunc = v.writes(f.DeleteFunc, func(context.Context, error) bool { return true })
+	f.DeleteFunc = v.deletes(v.writes(f.DeleteFunc, func(context.Context, error) bool { return true }))
 	return f
+}
+
+// deletes is f, which notes what it deleted.
+func (v *Inventory[S, T, R]) deletes(f func(context.Context, *store.Object[S, T]) error) func(context.Context, *store.Object[S, T]) error {
+	if f == nil {
+		return nil
+	}
+	return func(ctx context.Context, o *store.Object[S, T]) error {
+		d := deletedFor{o.UID, v.o.Letters.id(v.o.IDOf(o))}
+		err := f(ctx, o)
+		if err == nil {
+			v.mu.Lock()
+			defer v.mu.Unlock()
+			v.deleted[d] = time.Now()
+		}
+		return err
+	}
+}
+
+// unsettled says that a deletion succeeded so shortly ago that the cloud may not show it yet.
+func (v *Inventory[S, T, R]) unsettled(d deletedFor) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	at, known := v.deleted[d]
+	return known && time.Since(at) < v.o.Settle
+}
+
+// forgetDeletedLocked forgets the deletions that have settled.
+func (v *Inventory[S, T, R]) forgetDeletedLocked() {
+	v.deleted = without(v.deleted, func(_ deletedFor, at time.Time) bool { return time.Since(at) >= v.o.Settle })
 }
 
 // writes is f, after which its resource is not known any more: unless f failed without
@@ -649,6 +689,7 @@ func (v *Inventory[S, T, R]) observe(ctx context.Context, o *store.Object[S, T])
 	}
 	if m, ok := ctx.Value(runKey{}).(*memory); ok {
 		m.caseOnly = says
+		m.deleted = v.unsettled(deletedFor{o.UID, v.id(r)})
 		m.old = !Fresh(ctx) && v.restsOnOldDetail(v.id(r), at)
 	}
 	return v.compare(o, r), nil

@@ -1075,3 +1075,37 @@ func TestWriteIsRememberedWhereDetailsCountForEver(t *testing.T) {
 		w.wantCalls(map[string]int{"Get": 2})
 	})
 }
+
+// A cloud takes a while to show a deletion: it is not asked again within Settle, and asked
+// again afterwards, for one that it has lost.
+//
+// Seen to fail: it was asked at every look.
+func TestDeletionIsNotRepeatedUntilItHasSettled(t *testing.T) {
+	for _, c := range []struct {
+		takes time.Duration
+		calls int
+	}{{25 * time.Second, 1}, {70 * time.Second, 3}} {
+		bubble(t, func(t *testing.T, w *world) {
+			w.cloud = must(reconciletest.NewCloud(&reconciletest.CloudOptions{UniqueNames: true, DeleteTakes: c.takes}))
+			w.restart(nil)
+			w.reconcileBy(w.inventory(func(o *invOpts) { o.Settle = 30 * time.Second }))
+			w.converged()
+			time.Sleep(2 * time.Minute)
+			w.changes = nil
+			w.delete()
+			for range 2 * 60 {
+				if !w.gone() {
+					w.run()
+				}
+				time.Sleep(time.Second)
+			}
+			if !w.gone() || len(w.cloud.Truth()) != 0 {
+				t.Errorf("gone: %v, disks: %v", w.gone(), w.cloud.Truth())
+			}
+			w.wantCalls(map[string]int{"Delete": c.calls})
+			if len(w.changes) != c.calls {
+				t.Errorf("%d changes were told, want %d", len(w.changes), c.calls)
+			}
+		})
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/tendhq/tend/queue/ratelimit"
 	"github.com/tendhq/tend/reconcile/depend"
 	"github.com/tendhq/tend/reconcile/lifecycle"
 	"github.com/tendhq/tend/store"
@@ -116,7 +117,8 @@ type Options[S, T any] struct {
 	// Recorder is given the events; nil: none is.
 	Recorder Recorder
 	// Changes is told of each create, update and delete that was tried, with
-	// what was seen before it. It is called during the run, at the same time by
+	// what was seen before it; an error of [ratelimit.Throttled] says that the call was put
+	// off, and is made again. It is called during the run, at the same time by
 	// several runs, and the run's worker waits for it: a send to a channel that
 	// nothing drains stops all workers. A panic in it is logged. Nil: there is none.
 	Changes func(ctx context.Context, c Change)
@@ -205,7 +207,8 @@ type Change struct {
 }
 
 // LogChanges is a [Options.Changes] that writes each change as one line, at
-// level info, or warn if it failed. Nil is slog.Default().
+// level info, warn if it failed, or debug if it was put off ([ratelimit.Throttled]). Nil is
+// slog.Default().
 func LogChanges(log *slog.Logger) func(context.Context, Change) {
 	return func(ctx context.Context, c Change) {
 		level := slog.LevelInfo
@@ -217,7 +220,9 @@ func LogChanges(log *slog.Logger) func(context.Context, Change) {
 			args = append(args, "diff", store.Clip(c.Before.Diff))
 		}
 		if c.Err != nil {
-			level = slog.LevelWarn
+			if level = slog.LevelWarn; ratelimit.IsThrottled(c.Err) {
+				level = slog.LevelDebug
+			}
 			args = append(args, "err", store.Brief(c.Err))
 		}
 		cmp.Or(log, slog.Default()).Log(ctx, level, "external change", args...)

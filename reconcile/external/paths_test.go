@@ -3,6 +3,7 @@ package external_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strconv"
 	"strings"
@@ -148,6 +149,108 @@ func TestCreateMayEditOnlyAnnotationsAndTheName(t *testing.T) {
 		if o.Intent.ExternalName != "r-17" || o.Spec.Size != "1" || o.Status.State != "" || o.Labels != nil {
 			t.Errorf("stored: %+v", o)
 		}
+	})
+}
+
+// What only an update knows, the time of a rotation for example, is stored by the rules of a
+// look's status: it stays if the update succeeds.
+//
+// Seen to fail: the time of the rotation was dropped, so that each look had the password rotated.
+func TestStatusThatAnUpdateSetsIsStored(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		var fails error
+		f, calls := funcs(func(f *external.ClientFuncs[diskSpec, diskStatus]) {
+			f.ObserveFunc = func(_ context.Context, o *disk) (external.Observation, error) {
+				return external.Observation{Exists: true, UpToDate: o.Status.State == "rotated"}, nil
+			}
+			f.UpdateFunc = func(_ context.Context, o *disk) error {
+				o.Status.State = "rotated"
+				o.SetCondition(store.Condition{Type: "Rotated", Status: store.True, Reason: "Asked"})
+				o.SetProgressing("Restarting", "")
+				o.Spec.Size, o.Intent.ExternalName, o.Labels = "edited", "edited", map[string]string{"a": "b"}
+				return fails
+			}
+		})
+		w.with(f)
+		w.declare()
+		fails = errDisk
+		w.fails()
+		if o := w.get(); o.Status.State != "" || len(o.Conditions) != 1 || o.Phase != "" {
+			t.Errorf("after an update that failed: %+v, want none of its edits", o)
+		}
+		fails = nil
+		w.run()
+		o := w.get()
+		if c, _ := o.Condition("Rotated"); o.Status.State != "rotated" || c.Status != store.True || o.Phase != store.PhaseProgressing {
+			t.Errorf("after the update: status %+v, phase %q, conditions %+v; want what it set", o.Status, o.Phase, o.Conditions)
+		}
+		if o.Spec.Size != "1" || o.Intent.ExternalName != "" || o.Labels != nil {
+			t.Errorf("stored: %+v, want no other edit", o)
+		}
+		*calls = nil
+		w.run()
+		wantSlice(t, "calls of the next run", *calls, []string{"Observe", "Close"})
+		w.wantCondition(store.ConditionReady, store.True, "")
+	})
+}
+
+// The edits of a client that are not kept are named at debug level, without their values.
+func TestEditsThatAreDroppedAreSaid(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		var got []slog.Record
+		before := slog.Default()
+		slog.SetDefault(slog.New(lines{before.Handler(), &got}))
+		defer slog.SetDefault(before)
+		exists, calls, fails := false, 0, error(nil)
+		edit := func(_ context.Context, o *disk) error {
+			calls++
+			secret := fmt.Sprint("secret ", calls)
+			o.Spec.Size, o.Status.State, o.Labels = secret, secret, map[string]string{secret: ""}
+			o.Annotations = map[string]string{secret: ""}
+			return fails
+		}
+		f, _ := funcs(func(f *external.ClientFuncs[diskSpec, diskStatus]) {
+			f.ObserveFunc = func(ctx context.Context, o *disk) (external.Observation, error) {
+				return external.Observation{Exists: exists}, edit(ctx, o)
+			}
+			f.CreateFunc, f.UpdateFunc, f.DeleteFunc = edit, edit, edit
+		})
+		w.with(f)
+		said := func() (all []string) {
+			for _, r := range got {
+				text := r.Message
+				r.Attrs(func(a slog.Attr) bool { text += " " + a.String(); return true })
+				if r.Level != slog.LevelDebug || strings.Contains(text, "secret") {
+					t.Errorf("%v: %s", r.Level, text)
+				}
+				all = append(all, text)
+			}
+			got = nil
+			return all
+		}
+		w.declare()
+		w.run()
+		wantSlice(t, "a look and a create", said(), []string{
+			"edits of the client are not kept call=observe of=spec, labels, annotations",
+			"edits of the client are not kept call=create of=spec, status, labels",
+		})
+		exists = true
+		w.run()
+		wantSlice(t, "a look and an update", said(), []string{
+			"edits of the client are not kept call=observe of=spec, labels, annotations",
+			"edits of the client are not kept call=update of=spec, labels, annotations",
+		})
+		w.delete()
+		w.run()
+		wantSlice(t, "a look and a delete", said(), []string{
+			"edits of the client are not kept call=observe of=spec, labels, annotations",
+			"edits of the client are not kept call=delete of=spec, status, labels, annotations",
+		})
+		fails = errDisk
+		w.fails()
+		wantSlice(t, "a look that failed", said(), []string{
+			"edits of the client are not kept call=observe of=spec, status, labels, annotations",
+		})
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/tendhq/tend/internal/contain"
@@ -39,6 +40,7 @@ type Reconciler[S, T any] struct {
 	tally     tally
 	deletes   deletions
 	seen      sightings
+	batched   atomic.Bool // a delete went out by a Batch, which pays for its calls
 }
 
 // New makes a Reconciler. It starts nothing. It returns an error for a nil store or
@@ -142,7 +144,7 @@ type attempt[S, T any] struct {
 	log    *slog.Logger
 	view   view
 	client Client[S, T]
-	said   bool // Observe set the phase itself
+	said   bool // the client set the phase itself
 	// tolerated says that the resource differs, and that the policy forbids to update it.
 	tolerated bool
 	late      *S     // what Observe filled in, to be stored
@@ -314,10 +316,10 @@ func (a *attempt[S, T]) connected(ctx, calls context.Context) (reconcile.Result,
 		// An update or a deletion rests on whose the resource is now, not on whose it was a day ago.
 		a.again = a.memory.old && (next == doUpdate || next == doDelete)
 	}
-	if next == doCreate || next == doUpdate {
-		// Before a finalizer and an intent are stored: a call that is refused for
-		// want of budget should not cost the store two writes at each try. A deletion
-		// stores neither, and may be one of many in a call; see Batch.
+	if next == doCreate || next == doUpdate || next == doDelete && !a.batched.Load() {
+		// Before anything is stored or told for it: a call that is refused for want of
+		// budget should not cost the store two writes at each try, and is no change.
+		// One of many in a call is not paid by its run.
 		if err := quota.Admit(calls, quota.Write); err != nil {
 			return a.fail(ctx, reasonOf[next], err)
 		}
@@ -355,22 +357,22 @@ func (a *attempt[S, T]) observe(ctx, calls context.Context) error {
 	o.Phase = ""
 	a.memory = memory{} // of a client that looks past the inventory nothing is said
 	calls = context.WithValue(calls, runKey{}, &a.memory)
+	before := a.unedited(ctx, o)
 	seen, err := a.client.Observe(calls, o)
 	err = cause(calls, err)
+	a.sayDropped(ctx, callObserve, before, o, err == nil, partStatus, partName, map[bool]string{true: partSpec}[seen.LateInitialized])
 	if !errors.Is(err, errListing) {
 		a.tally.count(callObserve, err)
 	}
 	if err != nil {
 		return err
 	}
-	a.view.seen, a.view.observed = seen, true
+	a.view.seen, a.view.observed, a.view.deleted = seen, true, a.memory.deleted
 	if seen.Exists {
 		a.name = o.Intent.ExternalName
 	}
-	a.Object.Status, a.Object.Conditions = o.Status, o.Conditions
-	if a.said = o.Phase != ""; a.said {
-		a.Object.Phase, a.Object.ObservedGeneration = o.Phase, o.ObservedGeneration
-	}
+	a.said = false
+	a.keepStatus(o)
 	if a.drifted(seen) {
 		a.tally.drifted.Add(1)
 	}
@@ -384,6 +386,15 @@ func (a *attempt[S, T]) observe(ctx, calls context.Context) error {
 		a.late = &o.Spec
 	}
 	return nil
+}
+
+// keepStatus takes over what a client set: status, conditions and, if there is one, the phase,
+// which o had not before the call.
+func (a *attempt[S, T]) keepStatus(o *store.Object[S, T]) {
+	a.Object.Status, a.Object.Conditions = o.Status, o.Conditions
+	if o.Phase != "" {
+		a.said, a.Object.Phase, a.Object.ObservedGeneration = true, o.Phase, o.ObservedGeneration
+	}
 }
 
 // keepObserved stores what the look brought to light, each by itself, so that

@@ -35,14 +35,15 @@ type provider struct {
 	installation string
 }
 
-func (p provider) create(ctx context.Context, z *Zone) error {
-	return p.quota.Do(ctx, quota.Write, func(ctx context.Context) error {
-		_, err := p.cloud.Create(ctx, p.desired(z))
+func (p provider) create(ctx context.Context, z *Zone) (made reconciletest.Resource, err error) {
+	err = p.quota.Do(ctx, quota.Write, func(ctx context.Context) (err error) {
+		made, err = p.cloud.Create(ctx, p.desired(z))
 		if errors.Is(err, reconciletest.ErrExists) {
 			return fmt.Errorf("%w: %w", external.ErrExists, err) // for ExclusiveCreate
 		}
 		return err
 	})
+	return made, err
 }
 
 func (p provider) update(ctx context.Context, z *Zone) error {
@@ -162,7 +163,13 @@ func main() {
 
 	changes := make(chan external.Change, 100)
 	reconciler := must(external.New(zones, inventory.Client(external.ClientFuncs[Spec, struct{}]{
-		CreateFunc: dns.create,
+		CreateFunc: func(ctx context.Context, z *Zone) error {
+			made, err := dns.create(ctx, z)
+			if err == nil {
+				inventory.Wrote(made) // no look is needed to see it
+			}
+			return err
+		},
 		UpdateFunc: dns.update,
 		DeleteFunc: func(ctx context.Context, z *Zone) error { return dns.delete(ctx, z.Name) },
 	}), &external.Options[Spec, struct{}]{
