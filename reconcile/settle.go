@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/queue"
-	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/queue/ratelimit"
+	"github.com/tendhq/tend/store"
 )
 
 // settler carries out what judge decided.
