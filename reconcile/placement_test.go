@@ -423,10 +423,17 @@ func TestDrainingRunsEndBeforeTheirLeaseCanBeTaken(t *testing.T) {
 // doubtful is a lease that may not be trusted for a while.
 type doubtful struct {
 	lease.Lease
-	trusted atomic.Bool
+	trusted  atomic.Bool
+	suspends atomic.Bool // the process is stopped for long after the next answer
 }
 
-func (d *doubtful) Held() (store.Compare, bool) { return store.Compare{}, d.trusted.Load() }
+func (d *doubtful) Held() (store.Compare, bool) {
+	ok := d.trusted.Load()
+	if d.suspends.Swap(false) {
+		d.trusted.Store(false)
+	}
+	return store.Compare{}, ok
+}
 
 type doubtfulPlacement struct {
 	*handPlaced
@@ -436,9 +443,10 @@ type doubtfulPlacement struct {
 func (p doubtfulPlacement) Lease(int) lease.Lease { return p.l }
 
 // No run begins on a lease that has run out, although that has not been reported yet: a
-// process that was stopped for a while must not do one more thing.
+// process that was stopped for a while must not do one more thing, not even the run that
+// it was about to begin.
 //
-// promise L1. Negative control: without trusted in worker.run the key runs.
+// promise L1. Negative control: without trusted in worker.runNext the key runs.
 func TestNoRunBeginsOnALeaseThatHasRunOut(t *testing.T) {
 	t.Run("single", func(t *testing.T) { noRunBeginsOnALeaseThatHasRunOut(t, false) })
 	t.Run("batch", func(t *testing.T) { noRunBeginsOnALeaseThatHasRunOut(t, true) })
@@ -465,11 +473,18 @@ func noRunBeginsOnALeaseThatHasRunOut(t *testing.T, batch bool) {
 		p.l.trusted.Store(true) // a late renewal
 		pass(time.Minute)
 		expect(t, "runs after the doubt", r.count(), 1)
+		p.l.suspends.Store(true) // between the question whether the key may run and its run
+		add(t, c, "k")
+		pass(time.Minute)
+		expect(t, "runs of a process that wakes in doubt", r.count(), 1)
+		p.l.trusted.Store(true)
+		pass(time.Minute)
+		expect(t, "runs after the second doubt", r.count(), 2)
 		p.l.trusted.Store(false)
 		add(t, c, "k")
 		p.take(0)
 		pass(time.Minute)
-		expect(t, "runs in the end", r.count(), 1)
+		expect(t, "runs in the end", r.count(), 2)
 		expect(t, "keys left in the queue", len(c.Snapshot().Queue), 0)
 		if err := run.end(); err != nil {
 			t.Fatal(err)

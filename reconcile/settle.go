@@ -10,6 +10,7 @@ import (
 
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/queue/ratelimit"
+	"github.com/tendhq/tend/store"
 )
 
 // settler carries out what judge decided.
@@ -43,11 +44,7 @@ func (t *settler[K]) conclude(s *slot[K], x *run[K], items []queue.Item[K], outc
 		}
 		t.writes.wrote(items[i].Key, w, decisions[i].do != settleDone)
 	}
-	for _, at := range s.finish(x, decisions, errors.Is(over, ErrDeadline), took) {
-		if !at.in(w) { // another writer's: the queue cannot be full, the key is running; when stopped it does not matter
-			_ = t.writes.admit(at.key, queue.AddOptions{Urgent: at.urgent, After: at.after, Reason: "changed during the run"})
-		}
-	}
+	t.answer(s.finish(x, decisions, errors.Is(over, ErrDeadline), took), w)
 	for i, item := range items {
 		if recent != nil {
 			recent.Add(item.Key, ended, took, uint8(decisions[i].kind))
@@ -57,6 +54,15 @@ func (t *settler[K]) conclude(s *slot[K], x *run[K], items []queue.Item[K], outc
 	}
 	for i := range items {
 		t.tell(x, &items[i], &decisions[i], outcomes[i], took)
+	}
+}
+
+// answer answers the questions that waited for the end of a run, which wrote w.
+func (t *settler[K]) answer(asked []seen[K], w *store.Writes) {
+	for _, at := range asked {
+		if !at.in(w) { // another writer's: the queue cannot be full, the key is running; when stopped it does not matter
+			_ = t.writes.admit(at.key, queue.AddOptions{Urgent: at.urgent, After: at.after, Reason: "changed during the run"})
+		}
 	}
 }
 

@@ -294,6 +294,14 @@ func (w *worker[K]) runNext() {
 		return
 	}
 	pprof.SetGoroutineLabels(w.slot.labels) // each time: a run may have replaced them
+	// Asked once more as the last thing: the process may have been suspended since.
+	if !h.trusted() {
+		w.p.settler.answer(w.slot.finish(x, nil, false, 0), nil)
+		for _, item := range w.items {
+			w.p.settler.stillFailing(item, distrustDelay)
+		}
+		return
+	}
 	w.call(x)
 	w.p.settler.conclude(w.slot, x, w.items, w.outcomes)
 }

@@ -45,7 +45,11 @@
 // the create intent and deterministic names of reconcile/external are the
 // answer. A machine that was suspended notices within a tenth of the TTL after its
 // resume, or with the next question whether a lease is held; what it had begun goes on
-// until then. A virtual machine that was paused by its host, or restored from a
+// until then. A controller asks as the last thing before it calls the reconciler: a
+// process that was stopped between the answer and the call counts as stopped in the run.
+//
+// A server whose renewals succeed while its clocks never agree, so that it is never sure
+// of its lease, keeps its shards and runs nothing, without a word in the log. A virtual machine that was paused by its host, or restored from a
 // snapshot, may have no clock that counted: its store writes are fenced, its other
 // calls are not until its lease is found to be gone.
 package lease
