@@ -157,7 +157,9 @@ func (b *Batch[I, R]) run(g *gathering[I, R]) {
 		for n, outcome := range b.outcomes(items) {
 			g.outcomes[places[n]] = outcome
 		}
-		b.hidden(g)
+		if b.hide != nil {
+			b.hide(g.items, g.outcomes)
+		}
 	}
 }
 
@@ -182,21 +184,6 @@ func (b *Batch[I, R]) outcomes(items []I) (all []Outcome[R]) {
 	}
 	return all
 }
-
-// hidden calls hide. If the user's code that it calls panics, no error is known to be clean.
-func (b *Batch[I, R]) hidden(g *gathering[I, R]) {
-	if b.hide == nil {
-		return
-	}
-	if err := contain.Call(func() error { b.hide(g.items, g.outcomes); return nil }); err != nil {
-		for i := range g.outcomes {
-			g.outcomes[i] = Outcome[R]{Err: errNotClean}
-		}
-	}
-}
-
-// errNotClean stands for outcomes of which it is not known what they tell.
-var errNotClean = errors.New("external: a secret panicked when it was looked for in the errors of a batch")
 
 // Gather makes a client that calls ObserveBatch and DeleteBatch of c, where c is a
 // [BatchObserver] or a [BatchDeleter], for what several runs ask within a bound of time.
