@@ -260,43 +260,6 @@ func TestDrainOfAHeldQueueEndsWithTheHold(t *testing.T) {
 	})
 }
 
-// Debounce.Interval counts from runs, and nothing of it is kept for a key that was
-// removed.
-// promise Q7
-//
-// Negative control: the mutant "the interval counts from a refused dispatch".
-func TestIntervalCountsFromRuns(t *testing.T) {
-	b := bucketOf(t, "b", 1, 1)
-	o := oneOrder()
-	o.Debounce = Debounce{Interval: time.Hour}
-	o.Buckets = func(_ string, dst []*ratelimit.Bucket) []*ratelimit.Bucket { return append(dst, b) }
-	bubble(t, o, func(t *testing.T, q *Queue[string]) {
-		b.Throttle(time.Now().Add(time.Minute))
-		add(t, q, "k")
-		wantNone(t, q) // refused
-		replace(q, "k", AddOptions{After: time.Minute})
-		replace(q, "k", AddOptions{After: time.Second}) // of a key that is delayed
-		if e := entryOf(t, q, "k"); time.Until(e.Next) != time.Second {
-			t.Errorf("k runs in %v, want in 1s: it has not run", time.Until(e.Next))
-		}
-		q.Remove("k")
-		if keys := keysIn(q); keys != nil {
-			t.Errorf("%v are kept", keys)
-		}
-		b.Resume()
-		add(t, q, "k")
-		wantNext(t, q, "k")
-		add(t, q, "k")
-		if e := entryOf(t, q, "k"); time.Until(e.Next) < time.Hour-time.Second {
-			t.Errorf("k runs in %v, want in 1h: it ran", time.Until(e.Next))
-		}
-		q.Remove("k")
-		if keys := keysIn(q); keys != nil {
-			t.Errorf("%v are kept", keys)
-		}
-	})
-}
-
 // While buckets refuse key after key, Get looks at its context.
 //
 // Negative control: the mutant "Get looks at its context only at first".

@@ -113,7 +113,6 @@ package queue
 //	bands      … tenants that take turns
 //	shard      the core: one queue with one lock; its admission
 //	keeper     the admission: records, caps of tenants
-//	debounce   … adds that are put off
 //	hold       … holds
 //	throttle   … the lines of buckets
 //	shards     which shard is next

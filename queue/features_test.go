@@ -258,55 +258,6 @@ func TestThrottledErrorPausesTheBucketForAll(t *testing.T) {
 	})
 }
 
-func TestDebounceWaitsForQuietButNotForEver(t *testing.T) {
-	o := oneOrder()
-	o.Debounce = Debounce{Window: time.Second, MaxWait: 5 * time.Second}
-	bubble(t, o, func(t *testing.T, q *Queue[string]) {
-		start := time.Now()
-		add(t, q, "quiet", "busy")
-		ran := map[string]time.Duration{}
-		for range 20 {
-			runs(t, q, 500*time.Millisecond, func(it Item[string]) {
-				if _, ok := ran[it.Key]; !ok {
-					ran[it.Key] = time.Since(start).Truncate(10 * time.Millisecond)
-				}
-				it.Done()
-			})
-			add(t, q, "busy")
-		}
-		if ran["quiet"] != time.Second || ran["busy"] != 5*time.Second {
-			t.Errorf("quiet ran after %v, busy after %v; want 1s, 5s", ran["quiet"], ran["busy"])
-		}
-		kick(q, "busy")
-		wantNext(t, q, "busy")
-	})
-}
-
-func TestDebounceKeepsAnInterval(t *testing.T) {
-	o := oneOrder()
-	o.Debounce = Debounce{Interval: time.Second}
-	bubble(t, o, func(t *testing.T, q *Queue[string]) {
-		n := 0
-		runs(t, q, 10*time.Second, func(it Item[string]) { n++; it.Done() })
-		for range 1000 {
-			add(t, q, "k")
-			runs(t, q, 10*time.Millisecond, func(it Item[string]) { n++; it.Done() })
-		}
-		if n < 10 || n > 11 {
-			t.Errorf("ran %d times in 10s, want once a second", n)
-		}
-		time.Sleep(2 * time.Second)
-		runs(t, q, 2*time.Second, func(it Item[string]) { it.Done() })
-		if keys := keysIn(q); keys != nil {
-			t.Errorf("%v are kept after their interval", keys)
-		}
-		add(t, q, "k")
-		wantNext(t, q, "k")
-		kick(q, "k")
-		wantNext(t, q, "k") // an urgent add is not delayed
-	})
-}
-
 func TestHoldKeepsAKeyUntilReleased(t *testing.T) {
 	var expired []string
 	o := oneOrder()
@@ -578,60 +529,6 @@ func TestErrorTextsThatAreShownAreCut(t *testing.T) {
 		}
 	}
 	q.Close()
-}
-
-// An urgent add is not delayed by debouncing, also if it comes during a run, and
-// whatever is added after it.
-//
-// Negative control: with the interval applied to every add of a run, and each add of
-// a window putting the time off again, k ran after 10 s, and after 5 s.
-func TestUrgentAddDuringARunIsNotDebounced(t *testing.T) {
-	for _, d := range []Debounce{{Interval: 10 * time.Second}, {Window: 5 * time.Second}} {
-		o := oneOrder()
-		o.Debounce = d
-		bubble(t, o, func(t *testing.T, q *Queue[string]) {
-			add(t, q, "k")
-			it := get(t, q)
-			add(t, q, "k")
-			kick(q, "k")
-			add(t, q, "k", "k")
-			it.Done()
-			wantNext(t, q, "k")
-			add(t, q, "k") // what is not urgent still waits
-			wantNone(t, q)
-			time.Sleep(time.Minute)
-			wantNext(t, q, "k")
-		})
-	}
-}
-
-// After Cancel or Remove a row of debounced adds is over, also of a key that is kept
-// because it is held: its next add waits for the whole window.
-//
-// Negative control: without clearing first in review, MaxWait was counted from the
-// first add of all, and k was due at once.
-func TestDebounceStartsAgainAfterRemove(t *testing.T) {
-	for what, end := range map[string]func(q *Queue[string]) bool{
-		"Cancel": func(q *Queue[string]) bool { return q.Cancel("k") },
-		"Remove": func(q *Queue[string]) bool { return q.Remove("k") },
-	} {
-		o := oneOrder()
-		o.Debounce = Debounce{Window: time.Second, MaxWait: 5 * time.Second}
-		bubble(t, o, func(t *testing.T, q *Queue[string]) {
-			release := q.Hold(q.OfKey("k"), Hold{Reason: "test", Max: 0})
-			add(t, q, "k")
-			if !end(q) {
-				t.Errorf("%s found nothing", what)
-			}
-			time.Sleep(time.Hour)
-			start := time.Now()
-			add(t, q, "k")
-			if e := entryOf(t, q, "k"); !e.Next.Equal(start.Add(time.Second)) {
-				t.Errorf("after %s k is %v, due at %v, want in 1s", what, e.State, e.Next.Sub(start))
-			}
-			release()
-		})
-	}
 }
 
 // An Item that was settled is known as such also when the memory of its entry was

@@ -35,22 +35,6 @@ func TestCancelOfAHeldDelayedKeyForgetsItsFailures(t *testing.T) {
 	})
 }
 
-// Cancel does not let a key run before the interval since its last run has passed.
-func TestCancelKeepsTheInterval(t *testing.T) {
-	o := oneOrder()
-	o.Debounce.Interval = time.Hour
-	bubble(t, o, func(t *testing.T, q *Queue[string]) {
-		add(t, q, "a")
-		wantNext(t, q, "a")
-		q.AddAfter("a", 2*time.Hour)
-		q.Cancel("a")
-		add(t, q, "a")
-		wantNone(t, q)
-		time.Sleep(time.Hour)
-		wantNext(t, q, "a")
-	})
-}
-
 // A bucket's line rings no timer for keys that may not run whatever tokens there are.
 //
 // seen to fail: with ten tokens a second the timer rang 36,001 times in an hour.

@@ -68,7 +68,7 @@ func (k *keeper) apply(set *holdSet) {
 		to := e.status()
 		switch {
 		case e.state == absent || e.state == StateIdle:
-			to.state, to.due = StateIdle, 0
+			to.state = StateIdle
 			s.move(set.of, e, to, e.band)
 		case (e.state == StateReady || e.state == StateThrottled) && set.lasts():
 			s.move(set.of, e, to.hold(), e.band)
@@ -108,14 +108,7 @@ func (k *keeper) review(i uint32, e *entry, to status) status {
 		return to
 	}
 	to.state = absent
-	x := k.s.record(i).extra
-	if x == nil {
-		return to
-	}
-	x.first = 0 // the debounced adds have led to no run
-	to.due = k.floor(i, e)
-	x.cool = to.due
-	if held || to.due != 0 {
+	if held {
 		to.state = StateIdle
 	}
 	return to

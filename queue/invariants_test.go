@@ -159,7 +159,7 @@ func inspectEntry[K comparable](k *keeper, i uint32, f *faults, c *census) {
 	case StateHeld:
 		f.want(e.due == 0 && (k.isHeld(i, e) || s.env.may().phase() != open), "entry %d is held by nothing", i)
 	case StateIdle:
-		f.want(e.due != 0 || k.isHeld(i, e), "entry %d is idle for no reason", i)
+		f.want(k.isHeld(i, e), "entry %d is idle for no reason", i)
 		if e.due != 0 {
 			c.timed++
 		}

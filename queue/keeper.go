@@ -6,20 +6,19 @@ import (
 	"github.com/tendhq/tend/queue/ratelimit"
 )
 
-// keeper is the admission of a shard: what may not run, and until when. Holds,
-// debouncing, the caps of tenants and the lines of buckets each have a file of their
-// own; this one has what they share, the record of a key.
+// keeper is the admission of a shard: what may not run, and until when. Holds
+// and the lines of buckets each have a file of their own; this one has the caps of
+// tenants, and what all share, the record of a key.
 type keeper struct {
-	s        *shard
-	debounce Debounce
-	roster   roster
-	tenants  bool    // the queue has some
-	whole    holdSet // the holds over the whole queue, in the first shard
-	expiry   heap[*heldBack]
-	expired  []*heldBack     // whose hooks the tick that ended them is to call
-	lines    map[int64]*line // by number; none is empty with no key out
-	byWake   heap[*line]
-	refunds  []*ratelimit.Bucket // to which a token goes back once the lock is free
+	s       *shard
+	roster  roster
+	tenants bool    // the queue has some
+	whole   holdSet // the holds over the whole queue, in the first shard
+	expiry  heap[*heldBack]
+	expired []*heldBack     // whose hooks the tick that ended them is to call
+	lines   map[int64]*line // by number; none is empty with no key out
+	byWake  heap[*line]
+	refunds []*ratelimit.Bucket // to which a token goes back once the lock is free
 }
 
 // locked calls f with the lock held, and carries out what has to happen then.
@@ -105,14 +104,22 @@ func (t *tenant) countAdmitted(line int64, by int) {
 	}
 }
 
-func (k *keeper) forget(i uint32, e *entry, cool bool) {
+// began ends what was noted for this run.
+func (k *keeper) began(i uint32, e *entry) {
+	if !e.is(recorded) {
+		return
+	}
+	r := k.s.record(i)
+	r.reasons = 0
+	if r.extra != nil {
+		r.was = place{}
+	}
+	k.s.trim(i, e)
+}
+
+func (k *keeper) forget(i uint32, e *entry) {
 	r := k.s.record(i)
 	r.err, r.reasons = nil, 0
-	if r.extra != nil {
-		if r.first = 0; cool {
-			r.cool = 0
-		}
-	}
 	k.s.trim(i, e)
 }
 

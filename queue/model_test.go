@@ -11,9 +11,8 @@ import (
 // model says what a queue must do, as plainly as possible: a map of keys, a slice
 // of the ready ones by age, no cleverness.
 type model struct {
-	debounce Debounce
-	maxKeys  int
-	cap      int // TenantRunning
+	maxKeys int
+	cap     int // TenantRunning
 
 	keys    map[string]*modelKey
 	ready   []string // by age
@@ -39,9 +38,6 @@ type modelKey struct {
 	added, urgent, removed, raised bool
 	keeping                        bool      // every urgent add during the run keeps the attempts
 	again                          time.Time // due of what was added during the run; zero: at once
-
-	first time.Time // the first of the adds that Debounce.Window puts off; zero: none
-	cool  time.Time // Debounce.Interval lets it start then
 
 	saved []int // buckets of which it has a token already
 
@@ -153,11 +149,8 @@ func (m *model) run(key string, due time.Time) {
 func (m *model) idle(key string, now time.Time) {
 	m.unready(key)
 	k := m.keys[key]
-	k.state, k.first = StateIdle, time.Time{}
+	k.state = StateIdle
 	if len(k.holds) > 0 {
-		return
-	}
-	if k.cool.After(now) {
 		return
 	}
 	for _, b := range k.saved {
@@ -187,36 +180,6 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// notBefore is due, or the end of the key's interval if that is later.
-func (k *modelKey) notBefore(due, now time.Time) time.Time {
-	if k.cool.After(now) && k.cool.After(due) {
-		return k.cool
-	}
-	return due
-}
-
-// put off is what debouncing makes of the due time of an add.
-func (m *model) putOff(k *modelKey, o AddOptions, due, now time.Time, replace bool) (_ time.Time, window bool) {
-	d := m.debounce
-	if d.Interval == 0 && d.Window == 0 || o.Urgent {
-		return due, false
-	}
-	if k.state != StateRunning && k.state != StateIdle && k.state != StateDelayed {
-		return due, false
-	}
-	if quiet := now.Add(d.Window); d.Window > 0 && due.Before(quiet) && (!replace || due.IsZero()) {
-		window = !k.first.IsZero()
-		if !window {
-			k.first = now
-		}
-		due = earlier(quiet, k.first.Add(d.MaxWait))
-	}
-	if k.state != StateRunning {
-		due = k.notBefore(due, now)
-	}
-	return due, window
-}
-
 func (m *model) add(key string, o AddOptions, now time.Time, replace bool) error {
 	var due time.Time
 	if o.After > 0 {
@@ -226,9 +189,8 @@ func (m *model) add(key string, o AddOptions, now time.Time, replace bool) error
 		return ErrFull
 	}
 	k := m.get(key)
-	due, window := m.putOff(k, o, due, now, replace)
 	if k.state == StateRunning {
-		m.addToRun(k, o, due, replace, window)
+		m.addToRun(k, o, due, replace)
 		return nil
 	}
 	if !o.Priority.IsZero() && (replace || k.state == StateIdle || o.Priority.Int() > k.band) && o.Priority.Int() != k.band {
@@ -248,7 +210,7 @@ func (m *model) add(key string, o AddOptions, now time.Time, replace bool) error
 			m.run(key, due)
 		}
 	case StateDelayed:
-		if !replace && !window {
+		if !replace {
 			due = earlier(due, k.due)
 		}
 		m.run(key, due)
@@ -269,7 +231,7 @@ func (m *model) add(key string, o AddOptions, now time.Time, replace bool) error
 	return nil
 }
 
-func (m *model) addToRun(k *modelKey, o AddOptions, due time.Time, replace, window bool) {
+func (m *model) addToRun(k *modelKey, o AddOptions, due time.Time, replace bool) {
 	fresh := k.removed && !k.added
 	if fresh {
 		k.band = 0
@@ -277,7 +239,7 @@ func (m *model) addToRun(k *modelKey, o AddOptions, due time.Time, replace, wind
 	if !o.Priority.IsZero() && (replace || fresh || o.Priority.Int() > k.band) {
 		k.band, k.raised = o.Priority.Int(), true
 	}
-	if k.added && !replace && (!window || k.urgent) {
+	if k.added && !replace {
 		due = earlier(due, k.again)
 	}
 	k.again = due
@@ -292,16 +254,15 @@ func (m *model) remove(key string, now time.Time) bool {
 	switch {
 	case k == nil:
 		return false
-	case k.state == StateIdle && !k.cool.After(now):
+	case k.state == StateIdle:
 		k.attempts, k.failed = 0, false // of a key that is only held nothing is kept but its holds
 		return false
 	case k.state == StateRunning:
 		was := !k.removed || k.added
-		k.first, k.cool = time.Time{}, time.Time{}
 		k.removed, k.added, k.urgent, k.raised, k.failed = true, false, false, false, false
 		return was
 	}
-	k.attempts, k.failed, k.cool = 0, false, time.Time{} // nothing is kept of a key that was removed
+	k.attempts, k.failed = 0, false // nothing is kept of a key that was removed
 	m.idle(key, now)
 	return true
 }
@@ -543,19 +504,8 @@ func (m *model) dispatch(key string, now time.Time) error {
 		m.tenant(m.tenantOf(key)).running++
 	}
 	m.unready(key)
-	k.state, k.first = StateRunning, time.Time{}
-	if m.debounce.Interval > 0 {
-		k.cool = now.Add(m.debounce.Interval)
-	}
+	k.state = StateRunning
 	return nil
-}
-
-// hadTurn notes that the turn of key came, whether it runs or its buckets refuse it: the
-// row of debounced adds is over.
-func (m *model) hadTurn(key string) {
-	if k := m.keys[key]; k != nil && (k.state == StateReady || k.state == StateHeld) {
-		k.first = time.Time{}
-	}
 }
 
 // settle ends a run; at is when its result alone would run the key again, zero
@@ -581,7 +531,7 @@ func (m *model) settle(key string, kind modelResult, at time.Time, prio Priority
 	case kind != modelThrottled:
 		k.attempts++
 	}
-	backoff := func() { k.state, k.due = StateBackingOff, k.notBefore(at, now) }
+	backoff := func() { k.state, k.due = StateBackingOff, at }
 	runAt := func(due time.Time) {
 		if !due.After(now) {
 			due = time.Time{}
@@ -594,19 +544,19 @@ func (m *model) settle(key string, kind modelResult, at time.Time, prio Priority
 			k.attempts = 0
 		}
 		if kind == modelAfter || kind == modelRetry || kind == modelThrottled {
-			was.again = earlier(was.again, k.notBefore(at, now))
+			was.again = earlier(was.again, at)
 		}
 		runAt(was.again)
 	case was.added && kind == modelDone:
-		runAt(k.notBefore(was.again, now))
+		runAt(was.again)
 	case was.added && kind == modelAfter:
-		runAt(k.notBefore(earlier(was.again, at), now))
+		runAt(earlier(was.again, at))
 	case was.added:
 		backoff()
 	case kind == modelDone:
 		m.idle(key, now)
 	case kind == modelAfter:
-		m.run(key, k.notBefore(at, now))
+		m.run(key, at)
 	case kind == modelRetry || kind == modelThrottled:
 		backoff()
 	default:
@@ -661,10 +611,6 @@ func (m *model) next() (at time.Time, event func()) {
 				m.run(name, time.Time{})
 				k.since = k.due
 			})
-		case StateIdle:
-			if len(k.holds) == 0 {
-				consider(k.cool, func() { m.idle(name, k.cool) })
-			}
 		}
 		if holdsExpireInEveryState || k.state == StateHeld || k.state == StateIdle {
 			for _, h := range k.holds {

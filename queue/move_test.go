@@ -33,7 +33,7 @@ func TestOnePlaceMovesAnEntry(t *testing.T) {
 	}
 	writes := map[string][]string{ // of fields of an entry, which is called e everywhere
 		"e.state": {},
-		"e.due":   {"set", "result"}, // result: not before the interval has passed
+		"e.due":   {"set"},
 		"e.order": {"push", "remove", "moved", "alloc", "free", "move", "take", "begin", "end", "admitOne"},
 	}
 	called := map[string]int{}

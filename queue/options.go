@@ -118,8 +118,6 @@ type Options[K comparable] struct {
 	// Get or GetBatch, and the keys that it was about to give back off for a second; no
 	// token is taken for them. Default nil: no bucket.
 	Buckets func(key K, dst []*ratelimit.Bucket) []*ratelimit.Bucket
-	// Debounce keeps keys from running too often. Default: it does not.
-	Debounce Debounce
 	// Hooks are called when something happens. Default nil: none is.
 	Hooks *Hooks[K]
 	// UncheckedKeys lets New accept a key type that holds a pointer, an interface
@@ -141,29 +139,15 @@ type Hooks[K comparable] struct {
 	HoldExpired func(over Scope[K], reason string)
 }
 
-// Debounce keeps a key from running too often. It does not delay urgent adds.
-type Debounce struct {
-	// Interval is the least time from the start of one run of a key to the
-	// start of its next. Default 0: none.
-	Interval time.Duration
-	// Window makes a key wait until it was not added for that long. Default 0:
-	// it does not wait.
-	Window time.Duration
-	// MaxWait bounds how long adds can put a run off. Default 0: ten times
-	// Window.
-	MaxWait time.Duration
-}
-
 // complete checks the options and fills in the defaults.
 func (o *Options[K]) complete() error {
 	o.Name = cmp.Or(o.Name, "queue")
-	o.Debounce.MaxWait = cmp.Or(o.Debounce.MaxWait, 10*o.Debounce.Window)
 	if o.Policy == nil {
 		o.Policy = Backoff{}.Policy()
 	}
 	hooks := *cmp.Or(o.Hooks, new(Hooks[K]))
 	o.Hooks = &hooks
-	oneOrder, d := o.Tenant != nil || o.Buckets != nil, o.Debounce
+	oneOrder := o.Tenant != nil || o.Buckets != nil
 	for _, c := range []struct {
 		bad  bool
 		what string
@@ -176,8 +160,6 @@ func (o *Options[K]) complete() error {
 		{o.TenantRunning < 0, "TenantRunning is %d, want 0 or more", o.TenantRunning},
 		{o.TenantRunning > 0 && o.Tenant == nil, "TenantRunning is %d, but Tenant is not set", o.TenantRunning},
 		{o.TenantWeight != nil && o.Tenant == nil, "TenantWeight is set, but Tenant is %v", nil},
-		{min(d.Interval, d.Window, d.MaxWait) < 0, "Debounce %v has a negative time", d},
-		{d.MaxWait < d.Window, "Debounce %v has a MaxWait that is less than its Window", d},
 	} {
 		if c.bad {
 			return fmt.Errorf("queue: %s: "+c.what, o.Name, c.is)

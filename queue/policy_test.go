@@ -172,8 +172,6 @@ func TestNewRefusesOptionsThatMakeNoSense(t *testing.T) {
 		{Shards: 2, Tenant: tenant},
 		{TenantRunning: 1},
 		{TenantRunning: -1, Tenant: tenant},
-		{Debounce: Debounce{Interval: -1}},
-		{Debounce: Debounce{Window: 2, MaxWait: 1}},
 	} {
 		o.Name = "mine"
 		if _, err := New(o); err == nil || !strings.HasPrefix(err.Error(), "queue: mine: ") {

@@ -39,8 +39,7 @@ func New[K comparable](o *Options[K]) (*Queue[K], error) {
 	q.env.sleeping = &q.waiters.sleeping
 	q.env.maxKeys = int64(q.opts.MaxKeys)
 	q.env.asks = q.opts.Buckets != nil
-	q.env.more = q.opts.Tenant != nil || max(q.opts.Debounce.Interval, q.opts.Debounce.Window) > 0
-	q.env.delays = max(q.opts.Debounce.Interval, q.opts.Debounce.Window) > 0
+	q.env.more = q.opts.Tenant != nil
 	q.shards.init(q.opts.Shards, &q.env, layoutOf[K]{})
 	for k := range q.shards.all {
 		q.keepers = append(q.keepers, q.admit(&q.shards.all[k]))
@@ -51,7 +50,7 @@ func New[K comparable](o *Options[K]) (*Queue[K], error) {
 
 // admit gives a shard its order and its admission.
 func (q *Queue[K]) admit(s *shard) *keeper {
-	k := &keeper{s: s, debounce: q.opts.Debounce, lines: make(map[int64]*line), tenants: q.opts.Tenant != nil}
+	k := &keeper{s: s, lines: make(map[int64]*line), tenants: q.opts.Tenant != nil}
 	k.expiry.by, k.byWake.by = byRank[*heldBack]{}, byRank[*line]{}
 	k.roster = roster{named: make(map[string]*tenant), cap: q.opts.TenantRunning}
 	s.admission, s.carryOut = k, q.carryOut
@@ -131,9 +130,6 @@ func (q *Queue[K]) ask(key K, a *ask) {
 		if q.opts.TenantWeight != nil {
 			a.weight = max(1, q.opts.TenantWeight(a.tenant))
 		}
-	}
-	if q.env.delays {
-		a.now = q.env.now()
 	}
 }
 

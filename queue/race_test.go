@@ -105,12 +105,6 @@ type stampedWork struct {
 func newStampedWork(t *testing.T, k kind) *stampedWork {
 	w := &stampedWork{t: t, kind: k, all: map[string]*stamps{}}
 	o := &Options[string]{Shards: k.shards, Policy: func(int, error) time.Duration { return 50 * time.Microsecond }}
-	if k.debounce.Window > 0 {
-		o.Debounce.Window = 100 * time.Microsecond
-	}
-	if k.debounce.Interval > 0 {
-		o.Debounce.Interval = 100 * time.Microsecond
-	}
 	if k.maxKeys > 0 {
 		o.MaxKeys = stampedKeys / 2
 	}

@@ -53,8 +53,7 @@ type env struct {
 	sleeping *atomic.Int32 // see waiters
 	keys     atomic.Int64  // entries, counted only under MaxKeys
 	asks     bool          // buckets are asked before a run begins
-	delays   bool          // adds and runs are debounced
-	more     bool          // … or the queue has tenants: each add has an ask
+	more     bool          // the queue has tenants: each add has an ask
 }
 
 func (v *env) may() word { return word(v.word.Load()) }
@@ -118,14 +117,10 @@ const agingEvery = 16
 func (t turns) aged() bool { return (t+1)%agingEvery == 0 }
 
 // admission decides whether a key may run now, and if not until when. It is asked
-// only about keys with a record, and in queues with debouncing or buckets.
+// only about keys with a record, and in queues with buckets.
 type admission interface {
 	// join notes what an add says of the key: its tenant, its reason.
 	join(i uint32, e *entry, reason, tenant string, weight int)
-	// delay puts an add off.
-	delay(i uint32, e *entry, r request, now int64) request
-	// floor is the time before which the key's next run does not begin; 0: any.
-	floor(i uint32, e *entry) int64
 	// review changes the status that an entry is to have: a ready key may be held,
 	// and one with nothing to run is absent unless something keeps its entry.
 	review(i uint32, e *entry, to status) status
@@ -139,9 +134,8 @@ type admission interface {
 	// the run begins.
 	ran(i uint32, e *entry, by int)
 	began(i uint32, e *entry)
-	// forget makes the record that of a key that never ran, or, unless cool, of one whose
-	// interval since its last run goes on; discard ends it.
-	forget(i uint32, e *entry, cool bool)
+	// forget makes the record that of a key that never ran; discard ends it.
+	forget(i uint32, e *entry)
 	discard(i uint32, e *entry)
 	// expire ends the holds that have reached their maximum at now, and pump lets keys run
 	// for which buckets have tokens; wake is when there is something to do.
@@ -153,8 +147,7 @@ type admission interface {
 // ask is what only some adds have besides their request, looked up without a lock.
 type ask struct {
 	reason, tenant string
-	weight         int   // of the tenant; 0: the queue has no tenants
-	now            int64 // set if debouncing
+	weight         int // of the tenant; 0: the queue has no tenants
 }
 
 // effects is what has to happen once the lock is free.
@@ -255,12 +248,7 @@ func create[K comparable](s *shard, hash uint32, key *K, at spot) (i uint32, e *
 func (s *shard) add(i uint32, e *entry, r request, more *ask) {
 	s.adds++
 	if more != nil {
-		if more.weight != 0 || more.reason != "" {
-			s.admission.join(i, e, more.reason, more.tenant, more.weight)
-		}
-		if more.now != 0 {
-			r = s.admission.delay(i, e, r, more.now)
-		}
+		s.admission.join(i, e, more.reason, more.tenant, more.weight)
 	}
 	if e.state == StateReady && r == (request{band: -1}) {
 		return // as the tables say; most adds are of this kind
@@ -315,11 +303,9 @@ func (s *shard) move(i uint32, e *entry, to status, band uint8) {
 		}
 	case StateThrottled:
 		s.admission.leave(i, e, to.state == StateThrottled)
-	case StateDelayed, StateBackingOff, StateIdle:
-		if e.due != 0 {
-			s.timed.remove(i)
-			e.order = 0
-		}
+	case StateDelayed, StateBackingOff:
+		s.timed.remove(i)
+		e.order = 0
 	}
 	if s.env.may().phase() != open && (from == StateReady || from == StateRunning) {
 		s.fx |= fxLeft
@@ -351,13 +337,11 @@ func (s *shard) move(i uint32, e *entry, to status, band uint8) {
 		s.fx |= fxWake | fxTop
 	case StateThrottled:
 		s.admission.enter(i, e)
-	case StateDelayed, StateBackingOff, StateIdle:
-		if to.due != 0 {
-			e.order = s.number.next() << 33 >> 1
-			s.timed.add(i)
-			if first, _ := s.timed.first(); first == i {
-				s.fx |= fxTimer
-			}
+	case StateDelayed, StateBackingOff:
+		e.order = s.number.next() << 33 >> 1
+		s.timed.add(i)
+		if first, _ := s.timed.first(); first == i {
+			s.fx |= fxTimer
 		}
 	}
 }
@@ -419,7 +403,7 @@ func (s *shard) begin(i uint32, e *entry) {
 	s.begun++
 	e.order = s.number.next()
 	s.running.begin(e.since())
-	if e.flags&^(clocked|sample) != 0 || s.env.delays {
+	if e.flags&^(clocked|sample) != 0 {
 		if e.is(admitted) {
 			s.admission.unadmit(i, e, StateRunning)
 		}
@@ -442,7 +426,7 @@ func (s *shard) runs(i uint32, number uint64) *entry {
 // settle ends the run of an entry, and tells the state it is in then.
 func (s *shard) settle(i uint32, e *entry, o outcome, err error) State {
 	if e.is(recorded) || err != nil {
-		s.result(i, e, &o, err)
+		s.result(i, e, o.kind, err)
 	}
 	x := e.status()
 	if o.kind.fails() && x.flags&removed == 0 {
@@ -453,22 +437,15 @@ func (s *shard) settle(i uint32, e *entry, o outcome, err error) State {
 	return to.state
 }
 
-// result writes the error of a run into the record, and keeps the key's next run
-// from beginning too early.
-func (s *shard) result(i uint32, e *entry, o *outcome, err error) {
+// result writes the error of a run into the record.
+func (s *shard) result(i uint32, e *entry, kind outcomeKind, err error) {
 	switch {
 	case e.is(removed):
 		return // what the record has came after Remove
-	case o.kind <= later:
+	case kind <= later:
 		s.record(i).err = nil
 	case err != nil:
 		s.recorded(i, e).err = err
-	}
-	if first := s.admission.floor(i, e); first != 0 {
-		o.due = max(o.due, first)
-		if e.is(added) && !e.is(urgent) {
-			e.due = max(e.due, first)
-		}
 	}
 	if e.is(recorded) {
 		s.trim(i, e)
@@ -478,7 +455,7 @@ func (s *shard) result(i uint32, e *entry, o *outcome, err error) {
 // remove forgets a key; ok: there was something to forget.
 func (s *shard) remove(i uint32, e *entry) bool {
 	if e.is(recorded) {
-		s.admission.forget(i, e, true)
+		s.admission.forget(i, e)
 	}
 	to, ok := onRemove(e.status())
 	s.move(i, e, to, e.band)
@@ -488,7 +465,7 @@ func (s *shard) remove(i uint32, e *entry) bool {
 // cancel takes back what was to run later; ok: there was something.
 func (s *shard) cancel(i uint32, e *entry) bool {
 	if e.is(recorded) && e.state == StateDelayed {
-		s.admission.forget(i, e, false)
+		s.admission.forget(i, e)
 	}
 	to, ok := onCancel(e.status())
 	s.move(i, e, to, e.band)

@@ -189,7 +189,7 @@ func (s *slab) free(i uint32, e *entry) {
 }
 
 // record is what only some keys have: those that failed with an error, were added
-// with a reason, are held, debounced or admitted by a line, or belong to a tenant.
+// with a reason, are held or admitted by a line, or belong to a tenant.
 type record struct {
 	err     error  // of the last run, until one succeeds
 	reasons uint32 // a bit for each
@@ -200,8 +200,6 @@ type record struct {
 // extra is what hardly any key has, but those that a bucket's line has admitted.
 type extra struct {
 	holds *holdSet
-	first int64 // the first add of a debounced run, 0: none
-	cool  int64 // it does not start before, by Debounce.Interval
 	was   place // should the line that has admitted it refuse it again
 	saved *savings
 }

@@ -8,7 +8,7 @@ type State uint8
 // The states of a key.
 const (
 	absent          State = iota
-	StateIdle             // nothing to run; the entry is kept because the key is held or cools down
+	StateIdle             // nothing to run; the entry is kept because the key is held
 	StateReady            // may run now
 	StateDelayed          // waits for a time, by AddAfter or Item.After
 	StateBackingOff       // waits after a failure
@@ -37,7 +37,7 @@ const (
 	urgent                    // that add, or one of them, was urgent
 	removed                   // Remove came during the run: the result counts no more
 	raised                    // an add raised the priority during the run
-	recorded                  // the entry has a record: error, reasons, tenant, holds, debouncing, place in a line
+	recorded                  // the entry has a record: error, reasons, tenant, holds, place in a line
 	admitted                  // its bucket's line made it ready: it goes before others that wait
 	asked                     // taken, but its run has not begun: its buckets are being asked
 	restart                   // one of the urgent adds during the run starts the attempts from 0
@@ -46,7 +46,6 @@ const (
 
 	// Of a request alone:
 	replaces // AddOptions.Replace
-	windowed // its due comes from Debounce.Window: a later time replaces an earlier one
 
 	duringRun = added | urgent | removed | raised | restart
 )
@@ -64,9 +63,9 @@ const (
 // It has four fields, so that the compiler keeps it in registers. The band, which
 // obeys one rule in every cell, is apart: see raises.
 type status struct {
-	// due is, of a delayed key and one that backs off, when it runs; of an idle one when
-	// it has cooled down; of a running one when what was added is due, 0: at once; of a
-	// throttled one the number of its bucket's line.
+	// due is, of a delayed key and one that backs off, when it runs; of a running one
+	// when what was added is due, 0: at once; of a throttled one the number of its
+	// bucket's line.
 	due      int64
 	attempts uint16
 	state    State
@@ -77,7 +76,7 @@ type status struct {
 type request struct {
 	due   int64 // 0: at once
 	band  int16 // -1: keep
-	flags flag  // urgent, restart, raised, which a running key takes over; replaces, windowed
+	flags flag  // urgent, restart, raised, which a running key takes over; replaces
 }
 
 func (r request) is(f flag) bool { return r.flags&f != 0 }
@@ -121,7 +120,7 @@ func onAdd(x status, r request) status {
 			return x.start(r.due)
 		}
 	case StateDelayed:
-		if r.is(replaces|windowed) || r.due < x.due {
+		if r.is(replaces) || r.due < x.due {
 			return x.start(r.due)
 		}
 	case StateBackingOff:
@@ -143,7 +142,7 @@ func onAdd(x status, r request) status {
 
 // onAddDuringRun keeps what came during a run as one add.
 func onAddDuringRun(x status, r request) status {
-	if x.flags&added == 0 || r.is(replaces) || r.is(windowed) && x.flags&urgent == 0 {
+	if x.flags&added == 0 || r.is(replaces) {
 		x.due = r.due
 	} else {
 		x.due = min(x.due, r.due)
@@ -230,10 +229,6 @@ func (x status) hold() status {
 
 // onDue ends the wait for a time.
 func onDue(x status) status {
-	if x.state == StateIdle {
-		x.due = 0
-		return x
-	}
 	return x.start(0)
 }
 
@@ -244,7 +239,7 @@ func onRemove(x status) (_ status, ok bool) {
 		x.flags = x.flags&^duringRun | removed
 		return x, ok
 	}
-	ok = x.state > StateIdle || x.due != 0 // an idle key with a time cools down
+	ok = x.state > StateIdle
 	x.state, x.due, x.attempts = StateIdle, 0, 0
 	x.flags &^= admitted
 	return x, ok

@@ -25,9 +25,6 @@ func (k *keeper) pay(i uint32, e *entry, buckets []*ratelimit.Bucket, now time.T
 	if e.is(admitted) {
 		k.save(i, e, buckets, refused, now)
 	}
-	if x := k.extraOf(i, e); x != nil {
-		x.first = 0 // its turn came: the row of debounced adds is over
-	}
 	to := onRefuse(e.status(), refused.ID())
 	if k.isHeld(i, e) {
 		to = to.hold()

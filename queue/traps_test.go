@@ -140,9 +140,8 @@ func TestFailuresQueueUpNoDebt(t *testing.T) {
 // with discard not dropping the record, 1,000.
 func TestNothingIsKept(t *testing.T) {
 	o := &Options[string]{
-		Policy:   Backoff{Base: time.Second, Max: 10 * time.Second, Jitter: NoJitter}.Policy(),
-		Tenant:   func(key string) string { return key[:1] },
-		Debounce: Debounce{Interval: time.Second},
+		Policy: Backoff{Base: time.Second, Max: 10 * time.Second, Jitter: NoJitter}.Policy(),
+		Tenant: func(key string) string { return key[:1] },
 	}
 	bubble(t, o, func(t *testing.T, q *Queue[string]) {
 		for n := range 1000 {

@@ -18,19 +18,17 @@ import (
 
 // A kind is a kind of queue that the model and the stamps are run with.
 type kind struct {
-	shards   int
-	tenants  bool
-	buckets  bool
-	debounce Debounce
-	maxKeys  int
-	crowd    bool // some thousand keys more, which come and go
+	shards  int
+	tenants bool
+	buckets bool
+	maxKeys int
+	crowd   bool // some thousand keys more, which come and go
 }
 
 func (k kind) String() string {
 	s := []string{fmt.Sprintf("shards=%d", k.shards)}
 	for name, on := range map[string]bool{
 		"tenants": k.tenants, "buckets": k.buckets, "maxkeys": k.maxKeys > 0, "crowd": k.crowd,
-		"window": k.debounce.Window > 0, "interval": k.debounce.Interval > 0,
 	} {
 		if on {
 			s = append(s, name)
@@ -42,17 +40,14 @@ func (k kind) String() string {
 
 // kinds is the whole matrix.
 func kinds() (all []kind) {
-	debounces := []Debounce{{}, {Window: 300 * time.Millisecond, MaxWait: time.Second}, {Interval: 200 * time.Millisecond}}
-	for _, debounce := range debounces {
-		for _, maxKeys := range []int{0, 4} {
-			for _, shards := range []int{1, 2, 8} {
-				all = append(all, kind{shards: shards, debounce: debounce, maxKeys: maxKeys, crowd: maxKeys == 0 && shards < 8 && debounce == (Debounce{})})
-			}
-			for _, tenants := range []bool{false, true} {
-				for _, buckets := range []bool{false, true} {
-					if tenants || buckets {
-						all = append(all, kind{shards: 1, tenants: tenants, buckets: buckets, debounce: debounce, maxKeys: maxKeys, crowd: maxKeys == 0 && debounce == (Debounce{})})
-					}
+	for _, maxKeys := range []int{0, 4} {
+		for _, shards := range []int{1, 2, 8} {
+			all = append(all, kind{shards: shards, maxKeys: maxKeys, crowd: maxKeys == 0 && shards < 8})
+		}
+		for _, tenants := range []bool{false, true} {
+			for _, buckets := range []bool{false, true} {
+				if tenants || buckets {
+					all = append(all, kind{shards: 1, tenants: tenants, buckets: buckets, maxKeys: maxKeys, crowd: maxKeys == 0})
 				}
 			}
 		}
@@ -126,12 +121,12 @@ func bucketsOf(key string) []int {
 func newTrial(t testing.TB, k kind) *trial {
 	r := &trial{t: t, kind: k, items: map[string]Item[string]{}, asked: map[string]time.Time{}}
 	r.m = &model{
-		debounce: k.debounce, maxKeys: k.maxKeys,
-		keys: map[string]*modelKey{}, tenants: map[string]*modelTenant{},
+		maxKeys: k.maxKeys,
+		keys:    map[string]*modelKey{}, tenants: map[string]*modelTenant{},
 		bucketsOf: func(string) []int { return nil },
 		shardOf:   func(key string) int { return shardOf(r.q, key) },
 	}
-	o := &Options[string]{Shards: k.shards, Policy: r.policy, Debounce: k.debounce, MaxKeys: k.maxKeys}
+	o := &Options[string]{Shards: k.shards, Policy: r.policy, MaxKeys: k.maxKeys}
 	if k.tenants {
 		o.Tenant, o.TenantRunning = tenantOf, tenancy
 		r.m.tenantOf, r.m.cap = tenantOf, tenancy
@@ -481,9 +476,6 @@ func (r *trial) noteTurns() {
 		}
 	}
 	r.saves = nil
-	for _, key := range turns {
-		r.m.hadTurn(key)
-	}
 }
 
 // checkSleepers looks whether a getter sleeps although it need not.

@@ -97,7 +97,7 @@ func twoBuckets(t *testing.T, r *rand.Rand, ra, rb float64, burst int, band int8
 //
 // promise Q6
 //
-// Negative controls: without refund the key of the first bucket came 5 s later; with what was
+// Negative controls: without refund the token did not go back; with what was
 // taken before counting as a token of a paused bucket, the key of both ran during the pause.
 func TestKeptTokenGoesBackAndWaitsForPauses(t *testing.T) {
 	for _, remove := range []bool{true, false} {

@@ -61,7 +61,7 @@ type Options[K comparable] struct {
 	// Backoff is how long a failed key waits. Default: queue.Backoff's.
 	Backoff queue.Backoff
 	// Queue is for what else a queue can do: a Policy in place of Backoff,
-	// MaxAttempts, MaxKeys, Tenant, Buckets, Debounce. Its Name is the
+	// MaxAttempts, MaxKeys, Tenant, Buckets. Its Name is the
 	// controller's, whatever it says. A panic of one of its functions, or
 	// runtime.Goexit, is logged. Then the key backs off as Backoff does by default
 	// (Policy), belongs to the tenant "" (Tenant), whose weight is 1 (TenantWeight),
