@@ -154,6 +154,7 @@ package reconcile
 //	supervisor    what runs when
 //	condition     how all of that is at a moment
 //	controller    Controller
+//	newer         objects that a newer version of the program stored
 //	for           controllers of the objects of a store
 //	each          … of a list
 //	hosts         HTTP: which names are served
