@@ -26,6 +26,9 @@ import (
 // Redacted stands where a secret stood.
 const Redacted = "(secret)"
 
+// unknownSecrets stands for a text of which it is not known what in it is secret.
+const unknownSecrets = Redacted + ": a secret panicked when it was looked for in the text"
+
 // Redact takes the values of the fields tagged tend:"secret" of these objects out
 // of a text, as they are and as %q, %x (also with blanks), JSON, base64 and URLs
 // write them, and as Go prints their bytes; of a value of several lines also each
@@ -42,12 +45,9 @@ func (s *Store[S, T]) Redact(text string, objects ...*Object[S, T]) string {
 	if !s.secret || text == "" {
 		return text
 	}
-	return s.redact(text, slices.Clone(objects)) // of the copy a goroutine may hear, so that kinds without secrets allocate nothing
-}
-
-func (s *Store[S, T]) redact(text string, objects []*Object[S, T]) string {
-	clean := Redacted // where the secrets cannot be told
-	_ = s.call(func() error { clean = secretsIn([]string{text}, objects...).redact(text); return nil })
+	all := slices.Clone(objects) // a kind without secrets costs no allocation for the list
+	clean := unknownSecrets
+	_ = s.call(func() error { clean = secretsIn([]string{text}, all...).redact(text); return nil })
 	return clean
 }
 
@@ -65,7 +65,7 @@ func (s *Store[S, T]) RedactConditions(o *Object[S, T]) []Condition {
 	for _, c := range conditions {
 		texts = append(texts, c.Reason, c.Message)
 	}
-	redact := func(string) string { return Redacted } // where the secrets cannot be told
+	redact := func(string) string { return unknownSecrets }
 	_ = s.call(func() error { redact = secretsIn(texts, o).redact; return nil })
 	for i := range conditions {
 		c := &conditions[i]

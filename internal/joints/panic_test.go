@@ -5,6 +5,7 @@ import (
 	"errors"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -219,11 +220,8 @@ func TestSecretThatCannotBePrintedIsNotShown(t *testing.T) {
 			s := must(store.New[secret, status](must(memory.New(nil)), "thing", nil))
 			o := &store.Object[secret, status]{Meta: meta("a"), Spec: secret{Cell: cell{"poison"}, Text: "poison"}}
 			arm(t, method, exit)
-			if text := s.Redact("it is poison", o); text != store.Redacted {
-				t.Logf("%s: %s", method, text)
-				if text != "it is "+store.Redacted {
-					t.Errorf("%s, Goexit %v: the text reads %q", method, exit, text)
-				}
+			if text := s.Redact("it is poison", o); strings.Contains(text, "poison") {
+				t.Errorf("%s, Goexit %v: the text reads %q", method, exit, text)
 			}
 		}
 	}
