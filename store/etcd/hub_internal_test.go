@@ -87,6 +87,7 @@ func TestSilenceIsNoticedAndItsEndToo(t *testing.T) {
 			opts:   Options{Silence: 10 * time.Second},
 			health: &health{place: "10.0.0.1:2379", log: slog.New(slog.DiscardHandler), ill: make(map[*hub]*store.UnavailableError)},
 		}
+		b.writes = store.NewWriteHealth(b, "10.0.0.1:2379", nil)
 		h := newHub(b, "thing")
 		h.opened = true
 		h.heard = time.Now()
