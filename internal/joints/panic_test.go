@@ -156,8 +156,7 @@ func TestStoredValueOnWhichUserCodeFailsIsItsOwnError(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// Seen to fail: without the containment of decode Run returned after a millisecond with the
-// panic, and no neighbour was run.
+// A service whose store has such a value starts, and runs its neighbours.
 //
 // promise R6
 func TestStoredValueOnWhichUserCodeFailsDoesNotEndTheService(t *testing.T) {

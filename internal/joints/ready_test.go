@@ -12,8 +12,7 @@ import (
 	"github.com/tendhq/tend/store/objects"
 )
 
-// The page answers by the condition, as the object does. Seen to fail: it went by the phase, and
-// said "All 1 object are as declared" of what had Ready=False.
+// The page answers by the condition, as the object does, and not by the phase.
 func TestPageAndObjectAgreeOnWhatIsAsDeclared(t *testing.T) {
 	type object = store.Object[spec, status]
 	for name, c := range map[string]struct {
