@@ -469,13 +469,16 @@ func (r *trial) noteTurns() {
 	for _, key := range turns {
 		r.noteSavings(key)
 	}
-	for _, s := range r.saves {
+	r.mu.Lock()
+	saves := r.saves
+	r.saves = nil
+	r.mu.Unlock()
+	for _, s := range saves {
 		if k := r.m.keys[s.key]; !slices.Contains(k.saved, s.bucket) {
 			r.note("%s saves the token of bucket %d", letter(s.key), s.bucket)
 			r.m.save(s.key, s.bucket, s.at)
 		}
 	}
-	r.saves = nil
 }
 
 // checkSleepers looks whether a getter sleeps although it need not.
