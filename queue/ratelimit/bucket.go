@@ -220,7 +220,8 @@ func (b *Bucket) Watch(f func()) (stop func()) {
 // TakeAll takes a token from each of the buckets, or none from any: then it gives one that
 // has none at now. A bucket that is there twice counts once, a nil one does not; the slice is
 // sorted, and both are taken out of it. Of the buckets in had the caller has a token that it
-// took before: these give none, but refuse while they are paused.
+// took before: these give none more, but refuse while they are paused, and are filled as if the token
+// had been there until now.
 func TakeAll(now time.Time, buckets []*Bucket, had ...*Bucket) (refused *Bucket) {
 	buckets = slices.DeleteFunc(buckets, func(b *Bucket) bool { return b == nil })
 	// In the order of numbers, so that two callers do not wait for each other's locks.
@@ -239,9 +240,10 @@ func TakeAll(now time.Time, buckets []*Bucket, had ...*Bucket) (refused *Bucket)
 	}
 	if refused == nil {
 		for _, b := range buckets {
-			if !slices.Contains(had, b) {
-				b.takeLocked(now, 1)
+			if slices.Contains(had, b) {
+				b.takeLocked(now, -1) // it has filled the bucket until now, when it is used
 			}
+			b.takeLocked(now, 1)
 		}
 	}
 	return refused
