@@ -64,6 +64,11 @@ var layers = map[string]int{
 var thirdParty = map[string][]string{
 	"store/cache": {"github.com/puzpuzpuz/xsync/v4"},
 	"store/file":  {"go.etcd.io/bbolt"},
+	// Limits are rate.Limit in every API.
+	"queue/ratelimit":           {"golang.org/x/time/rate"},
+	"reconcile/quota":           {"golang.org/x/time/rate"},
+	"reconcile/reconciletest":   {"golang.org/x/time/rate"},
+	"store/storetest/quotatest": {"golang.org/x/time/rate"},
 	// client_model names the argument of client_golang's Metric.Write.
 	"metrics":       {"github.com/prometheus/client_golang", "github.com/prometheus/client_model"},
 	"reconcile/web": {"github.com/prometheus/client_golang"},
@@ -72,7 +77,7 @@ var thirdParty = map[string][]string{
 // forTests may be imported by the tests of any package.
 var forTests = []string{
 	"go.uber.org/goleak", "pgregory.net/rapid", "github.com/google/go-cmp",
-	"github.com/prometheus/client_golang", "go.etcd.io/bbolt",
+	"github.com/prometheus/client_golang", "go.etcd.io/bbolt", "golang.org/x/time/rate",
 }
 
 func TestImportsPointDown(t *testing.T) {

@@ -181,7 +181,7 @@ func (b *Bucket) tokensLocked(now time.Time) float64 {
 	return tokens + b.back
 }
 
-// SetLimit changes what NewBucket was given, in the limiter of From for all who use it.
+// SetLimit changes limit and burst. A limiter given to From changes for everyone that uses it.
 func (b *Bucket) SetLimit(limit rate.Limit, burst int) error {
 	if err := check(b.name, limit, burst); err != nil {
 		return err
@@ -319,9 +319,9 @@ func (b *Bucket) takeIfThereLocked(now time.Time) bool {
 	return true
 }
 
-// Wait takes a token, and waits until there is one. It returns the cause of ctx if that ends first, and
-// at once [context.DeadlineExceeded] if the next token comes after its deadline. Who waits is not served in any
-// order. It is for calls outside of runs, and for an SDK that wants a limiter.
+// Wait takes a token, and blocks until there is one. It returns the cause of ctx if ctx ends first, and at
+// once an error that is [context.DeadlineExceeded] if the next token comes after ctx's deadline. Callers are
+// served in no order. Wait is for calls outside of runs, and for an SDK that wants a limiter.
 func (b *Bucket) Wait(ctx context.Context) error {
 	changed := make(chan struct{}, 1)
 	defer b.Watch(func() {

@@ -19,9 +19,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
-	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/etcd"
-	"github.com/tendhq/tend/store/storetest"
 	"github.com/tendhq/tend/store/storetest/campaign"
 )
 
@@ -181,18 +179,4 @@ func (c *cluster) openAt(endpoints []string, o etcd.Options) *etcd.Backend {
 	}
 	c.t.Cleanup(func() { _ = b.Close() })
 	return b
-}
-
-// Three members, and every Commit in a request of its own. TestContractOnOneMember has
-// shared requests, and so have three members in TestClusterUnderFaultsIsLinearizableAndItsWatchesAreGapless.
-func TestContractOnThreeMembersWithoutBatching(t *testing.T) {
-	c := startMembers(t, member{Calm: true})
-	ready := c.openDirect(etcd.Options{Prefix: newPrefix()})
-	waitFor(t, func() bool {
-		_, err := ready.Get(t.Context(), "thing", key("none"))
-		return errors.Is(err, store.ErrNotFound)
-	})
-	storetest.Run(t, func(testing.TB) store.Backend {
-		return c.openDirect(etcd.Options{Prefix: newPrefix(), Timeout: patience, Batch: 1, InFlight: 1})
-	}, forget(t, c.members[0].cfg.Client))
 }

@@ -113,12 +113,13 @@ func (p *process) raw() *clientv3.Client {
 	return c
 }
 
-// TestContractOnOneMember is on the module's version.
+// The contract without shared requests, on the version that is installed; TestContractOnOneMember has the
+// module's version and shared requests.
 func TestContractOnInstalledVersion(t *testing.T) {
 	p := startAlone(t, installed(t))
 	p.raw()
 	storetest.Run(t, func(t testing.TB) store.Backend {
-		return openAt(t, p.cfg.Client, etcd.Options{Prefix: newPrefix()})
+		return openAt(t, p.cfg.Client, etcd.Options{Prefix: newPrefix(), Batch: 1, InFlight: 1})
 	}, forget(t, p.cfg.Client))
 }
 
