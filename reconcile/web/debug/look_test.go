@@ -29,7 +29,7 @@ import (
 type shop struct {
 	manager    *reconcile.Manager
 	store      *store.Store[spec, status]
-	h          *debug.Handler
+	h          http.Handler
 	controller *reconcile.Controller[reconcile.Request]
 	quota      *ratelimit.Bucket
 }
