@@ -14,6 +14,7 @@ import (
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/depend"
 	"github.com/tendhq/tend/reconcile/external"
+	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/objects"
 )
 
@@ -29,7 +30,7 @@ type Options struct {
 	Buckets func() []*ratelimit.Bucket
 	// Events are the events to show: an *external.Throttled. Default: none.
 	Events interface {
-		Events(q external.EventQuery) []external.Event
+		Events(kind string, key store.Key, limit int) []external.Event
 	}
 	// Inventories are shown with their drift and orphans.
 	Inventories []Inventory

@@ -552,7 +552,7 @@ func TestBusyFindsDoNotLockOutTheOverview(t *testing.T) {
 // blockedEvents answers when it is closed.
 type blockedEvents chan struct{}
 
-func (b blockedEvents) Events(external.EventQuery) []external.Event { <-b; return nil }
+func (b blockedEvents) Events(string, store.Key, int) []external.Event { <-b; return nil }
 
 func TestShownRunsAreTheLongest(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *world, h http.Handler) {

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/reconcile"
-	"github.com/tendhq/tend/reconcile/external"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/objects"
 )
@@ -227,7 +226,7 @@ func (h *handler) object(ctx context.Context, kind, printed string) (*objectView
 		}
 		v.Keys = append(v.Keys, controllerKey{c.Name(), row, c.RecentRuns(ctx, printed)})
 	}
-	v.Events = h.eventsOf(external.EventQuery{Kind: kind, Key: key, Limit: manyRows})
+	v.Events = h.eventsOf(kind, key, manyRows)
 	return v, nil
 }
 

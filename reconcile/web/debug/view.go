@@ -363,7 +363,7 @@ func (h *handler) surroundings(v *overview) {
 	for _, s := range h.o.Sections {
 		v.Sections = append(v.Sections, sectionView{s.Title, slices.Clone(s.Rows())})
 	}
-	v.Events = h.eventsOf(external.EventQuery{Limit: someRows})
+	v.Events = h.eventsOf("", store.Key{}, someRows)
 }
 
 func summarise(s reconcile.Snapshot, q queue.Stats) summary {
@@ -429,7 +429,7 @@ func (h *handler) one(ctx context.Context, q url.Values) (*oneView, error) {
 		v.Keys.Next = text(f.at(page.Next).link())
 	}
 	if snap.Kind != "" && f.plain() {
-		v.Events = h.eventsOf(external.EventQuery{Kind: snap.Kind, Limit: fewRows})
+		v.Events = h.eventsOf(snap.Kind, store.Key{}, fewRows)
 	}
 	return v, nil
 }
@@ -462,7 +462,7 @@ func (h *handler) key(ctx context.Context, name, printed string) (*keyView, erro
 		}
 	}
 	if key, err := store.ParseKey(printed); err == nil && snap.Kind != "" {
-		v.Events = h.eventsOf(external.EventQuery{Kind: snap.Kind, Key: key, Limit: manyRows})
+		v.Events = h.eventsOf(snap.Kind, key, manyRows)
 	}
 	return v, nil
 }
@@ -539,25 +539,29 @@ func (h *handler) events(q url.Values) (*eventsView, error) {
 	if h.o.Events == nil {
 		return nil, fmt.Errorf("%w: no events are kept", errNoView)
 	}
-	query := external.EventQuery{Kind: q.Get("kind"), Limit: manyRows}
+	kind, of := q.Get("kind"), store.Key{}
 	if text := q.Get("key"); text != "" {
 		key, err := store.ParseKey(text)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", errBadQuery, err)
 		}
-		query.Key = key
+		of = key
 	}
-	return &eventsView{Kind: query.Kind, Key: q.Get("key"), Events: h.eventsOf(query)}, nil
+	return &eventsView{Kind: kind, Key: q.Get("key"), Events: h.eventsOf(kind, of, manyRows)}, nil
 }
 
-func (h *handler) eventsOf(q external.EventQuery) []eventView {
+func (h *handler) eventsOf(kind string, key store.Key, limit int) []eventView {
 	if h.o.Events == nil {
 		return nil
 	}
-	events := h.o.Events.Events(q)
+	events := h.o.Events.Events(kind, key, limit)
 	rows := make([]eventView, 0, len(events))
 	for _, e := range events {
-		rows = append(rows, eventView{e.Time, e.Type.String(), e.Reason, e.Message, e.Kind, e.Key.String(), e.Count})
+		sort := "Normal"
+		if e.Warning {
+			sort = "Warning"
+		}
+		rows = append(rows, eventView{e.Time, sort, e.Reason, e.Message, e.Kind, e.Key.String(), e.Count})
 	}
 	return rows
 }
