@@ -63,8 +63,8 @@ type Options[S, T any] struct {
 	// ([ErrUnguarded]); [Store.Unguarded] is for those of operators. Package reconcile/depend, which writes without one, refuses
 	// such a store of needed objects.
 	RequireGuard bool
-	// Logger hears of forced removals. Nil means slog.Default at that time.
-	Logger *slog.Logger
+	// logger hears of forced removals. Nil means slog.Default at that time.
+	logger *slog.Logger
 }
 
 // New returns a store for one kind of a backend. S and T are made of types that
@@ -87,7 +87,7 @@ func New[S, T any](b Backend, kind string, o *Options[S, T]) (*Store[S, T], erro
 	s := &Store[S, T]{
 		backend: b, kind: kind, codec: o.Codec, version: o.Version,
 		crypt: o.Encryption, convert: slices.Clone(o.Convert), fill: o.Default,
-		validate: o.Validate, guarded: o.RequireGuard, logger: o.Logger,
+		validate: o.Validate, guarded: o.RequireGuard, logger: o.logger,
 	}
 	if s.codec == nil {
 		s.codec = JSON

@@ -645,7 +645,7 @@ type uncomparable struct {
 
 func TestForcedRemovalIsLogged(t *testing.T) {
 	var log strings.Builder
-	s := newBuckets(t, newMemory(t, nil), &store.Options[bucketSpec, bucketStatus]{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	s := newBuckets(t, newMemory(t, nil), (&store.Options[bucketSpec, bucketStatus]{}).SetLogger(slog.New(slog.NewTextHandler(&log, nil))))
 	o := named("a")
 	o.Finalizers = []string{"f"}
 	o = must[*bucket](t)(s.Create(t.Context(), o))

@@ -41,7 +41,7 @@ func (s *Store[S, T]) undecodable(r Record, err error) error {
 		}
 		err = s.hideDecode(err)
 	}
-	return &DecodeError{Kind: s.kind, Key: r.Key, Revision: r.Revision, Err: err}
+	return &DecodeError{kind: s.kind, Key: r.Key, Revision: r.Revision, err: err}
 }
 
 // failed reports whether a function did not return.

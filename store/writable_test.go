@@ -308,7 +308,7 @@ func TestRevisionIsInTheJSONOfAnObjectAndNotStored(t *testing.T) {
 func TestUndecodableObjectIsDeletedByACallThatSaysSo(t *testing.T) {
 	var log strings.Builder
 	b := newMemory(t, nil)
-	s := newBuckets(t, b, &store.Options[bucketSpec, bucketStatus]{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	s := newBuckets(t, b, (&store.Options[bucketSpec, bucketStatus]{}).SetLogger(slog.New(slog.NewTextHandler(&log, nil))))
 	whole := must[*bucket](t)(s.Create(t.Context(), named("whole")))
 	key := store.Key{Namespace: "prod", Name: "broken"}
 	must[store.Revision](t)(b.Commit(t.Context(), store.Txn{Ops: []store.Op{{Kind: "Bucket", Key: key, Put: store.Bytes("{")}}}))

@@ -669,14 +669,16 @@ func TestIllegalOptionsAreRefusedAtConstruction(t *testing.T) {
 	b := newBackend(t)
 	defer b.Close()
 	for name, build := range map[string]func() (lease.Placement, error){
-		"no backend":     func() (lease.Placement, error) { return lease.NewSingleton(nil, "x", nil) },
-		"no name":        func() (lease.Placement, error) { return lease.NewSingleton(b, "", nil) },
-		"slash in name":  func() (lease.Placement, error) { return lease.NewSingleton(b, "a/b", nil) },
-		"short TTL":      func() (lease.Placement, error) { return lease.NewSingleton(b, "x", &lease.Options{TTL: 1}) },
-		"weight":         func() (lease.Placement, error) { return lease.NewSharded(b, "x", 8, &lease.Options{Weight: -1}) },
-		"no shards":      func() (lease.Placement, error) { return lease.NewSharded(b, "x", 0, nil) },
-		"too many":       func() (lease.Placement, error) { return lease.NewSharded(b, "x", lease.MaxShards+1, nil) },
-		"margin too big": func() (lease.Placement, error) { return lease.NewSingleton(b, "x", &lease.Options{Margin: time.Hour}) },
+		"no backend":    func() (lease.Placement, error) { return lease.NewSingleton(nil, "x", nil) },
+		"no name":       func() (lease.Placement, error) { return lease.NewSingleton(b, "", nil) },
+		"slash in name": func() (lease.Placement, error) { return lease.NewSingleton(b, "a/b", nil) },
+		"short TTL":     func() (lease.Placement, error) { return lease.NewSingleton(b, "x", &lease.Options{TTL: 1}) },
+		"weight":        func() (lease.Placement, error) { return lease.NewSharded(b, "x", 8, &lease.Options{Weight: -1}) },
+		"no shards":     func() (lease.Placement, error) { return lease.NewSharded(b, "x", 0, nil) },
+		"too many":      func() (lease.Placement, error) { return lease.NewSharded(b, "x", lease.MaxShards+1, nil) },
+		"margin too big": func() (lease.Placement, error) {
+			return lease.NewSingleton(b, "x", (&lease.Options{}).SetMargin(time.Hour))
+		},
 	} {
 		if p, err := build(); err == nil {
 			t.Errorf("%s: accepted, %v", name, p)
@@ -696,9 +698,9 @@ func TestOptionsAtTheirBounds(t *testing.T) {
 	}{
 		{lease.Options{TTL: least}, 1, true},
 		{lease.Options{TTL: least - 1}, 1, false},
-		{lease.Options{TTL: least, Margin: least / 2}, 1, true},
-		{lease.Options{TTL: least, Margin: least/2 + 1}, 1, false},
-		{lease.Options{TTL: least, Margin: -1}, 1, false},
+		{*(&lease.Options{TTL: least}).SetMargin(least / 2), 1, true},
+		{*(&lease.Options{TTL: least}).SetMargin(least/2 + 1), 1, false},
+		{*(&lease.Options{TTL: least}).SetMargin(-1), 1, false},
 		{lease.Options{Weight: lease.MaxWeight}, 1, true},
 		{lease.Options{Weight: lease.MaxWeight + 1}, 1, false},
 		{lease.Options{Weight: -1}, 1, false},

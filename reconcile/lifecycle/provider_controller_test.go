@@ -304,7 +304,7 @@ func TestRoundKeepsItsPace(t *testing.T) {
 			create(t, s, fmt.Sprint(i))
 		}
 		p := &fakeProvider{}
-		l, err := NewProvider(s, p, watchConfig(t, cs, nil), nil, &Options{Pace: time.Second})
+		l, err := NewProvider(s, p, watchConfig(t, cs, nil), nil, &Options{pace: time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -29,24 +29,24 @@ type Options struct {
 	// Timeout bounds every request to the server; a request without a bound
 	// blocks for as long as a partition lasts. 0 means 5 s.
 	Timeout time.Duration
-	// Batch is how many Commits may share a request, at most 120 (etcd counts
+	// batch is how many Commits may share a request, at most 120 (etcd counts
 	// them, plus the operations of the largest, against 128). 0 means 32, 1
 	// means none.
-	Batch int
-	// InFlight is how many such requests may be under way at a time. 0 means 2.
-	InFlight int
+	batch int
+	// inFlight is how many such requests may be under way at a time. 0 means 2.
+	inFlight int
 	// History is how many batches of changes each watched kind keeps, for slow
 	// watchers and for those that resume. 0 means 4,096.
 	History int
-	// Silence is for how long a watch stream may say nothing before it is asked
+	// silence is for how long a watch stream may say nothing before it is asked
 	// for a sign of life; after as long again without one it is opened again. A
 	// stream on a dead connection stays silent for ever otherwise. A cluster that
 	// gives no sign of life for one and a half times Silence is not available: see
 	// Health. 0 means 10 s.
-	Silence time.Duration
-	// Logger gets one line when the cluster stops answering and one when it
+	silence time.Duration
+	// logger gets one line when the cluster stops answering and one when it
 	// answers again. nil means slog.Default().
-	Logger *slog.Logger
+	logger *slog.Logger
 }
 
 func (o *Options) withDefaults() (Options, error) {
@@ -60,28 +60,28 @@ func (o *Options) withDefaults() (Options, error) {
 	if v.Timeout == 0 {
 		v.Timeout = 5 * time.Second
 	}
-	if v.Batch == 0 {
-		v.Batch = 32
+	if v.batch == 0 {
+		v.batch = 32
 	}
-	if v.InFlight == 0 {
-		v.InFlight = 2
+	if v.inFlight == 0 {
+		v.inFlight = 2
 	}
 	if v.History == 0 {
 		v.History = 4096
 	}
-	if v.Silence == 0 {
-		v.Silence = 10 * time.Second
+	if v.silence == 0 {
+		v.silence = 10 * time.Second
 	}
-	if v.Logger == nil {
-		v.Logger = slog.Default()
+	if v.logger == nil {
+		v.logger = slog.Default()
 	}
 	switch {
 	case strings.HasSuffix(v.Prefix, "/"):
 		return v, fmt.Errorf("etcd: prefix %q ends in a slash", v.Prefix)
-	case v.Timeout < 0 || v.InFlight < 0 || v.History < 0 || v.Silence < 0:
+	case v.Timeout < 0 || v.inFlight < 0 || v.History < 0 || v.silence < 0:
 		return v, errors.New("etcd: a negative option")
-	case v.Batch < 1 || v.Batch > 120:
-		return v, fmt.Errorf("etcd: batch of %d is not between 1 and 120", v.Batch)
+	case v.batch < 1 || v.batch > 120:
+		return v, fmt.Errorf("etcd: batch of %d is not between 1 and 120", v.batch)
 	}
 	return v, nil
 }
@@ -135,14 +135,14 @@ func New(cfg clientv3.Config, o *Options) (*Backend, error) {
 	}
 	b := &Backend{
 		client: client, opts: opts, streams: &streams{cfg: cfg}, hubs: make(map[string]*hub),
-		health: &health{place: placeOf(cfg.Endpoints), log: opts.Logger, ill: make(map[*hub]*store.UnavailableError)},
+		health: &health{place: placeOf(cfg.Endpoints), log: opts.logger, ill: make(map[*hub]*store.UnavailableError)},
 	}
 	b.batch = &batcher{
 		kv: clientv3.RetryKVClient(client), opts: callOptions(cfg),
-		most: opts.Batch, bytes: 1 << 20, inflight: opts.InFlight, timeout: opts.Timeout,
+		most: opts.batch, bytes: 1 << 20, inflight: opts.inFlight, timeout: opts.Timeout,
 		touched: make(map[address]bool),
 	}
-	b.writes = store.NewWriteHealth(b, b.health.place, opts.Logger)
+	b.writes = store.NewWriteHealth(b, b.health.place, opts.logger)
 	b.ctx, b.stop = context.WithCancelCause(context.Background())
 	return b, nil
 }

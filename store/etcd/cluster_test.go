@@ -193,6 +193,6 @@ func TestContractOnThreeMembersWithoutBatching(t *testing.T) {
 		return errors.Is(err, store.ErrNotFound)
 	})
 	storetest.Run(t, func(testing.TB) store.Backend {
-		return c.openDirect(etcd.Options{Prefix: newPrefix(), Timeout: patience, Batch: 1, InFlight: 1})
+		return c.openDirect(*(&etcd.Options{Prefix: newPrefix(), Timeout: patience}).SetBatch(1).SetInFlight(1))
 	}, forget(t, c.members[0].cfg.Client))
 }

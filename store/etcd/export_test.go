@@ -5,6 +5,7 @@ package etcd
 import (
 	"context"
 	"io"
+	"log/slog"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -93,4 +94,24 @@ func (b *Backend) Unhealthy() int {
 	b.health.mu.Lock()
 	defer b.health.mu.Unlock()
 	return len(b.health.ill)
+}
+
+func (o *Options) SetBatch(v int) *Options {
+	o.batch = v
+	return o
+}
+
+func (o *Options) SetInFlight(v int) *Options {
+	o.inFlight = v
+	return o
+}
+
+func (o *Options) SetSilence(v time.Duration) *Options {
+	o.silence = v
+	return o
+}
+
+func (o *Options) SetLogger(v *slog.Logger) *Options {
+	o.logger = v
+	return o
 }

@@ -84,7 +84,7 @@ func TestHistoryWithoutTheLastChangeIsAnother(t *testing.T) {
 func TestSilenceIsNoticedAndItsEndToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &Backend{
-			opts:   Options{Silence: 10 * time.Second},
+			opts:   Options{silence: 10 * time.Second},
 			health: &health{place: "10.0.0.1:2379", log: slog.New(slog.DiscardHandler), ill: make(map[*hub]*store.UnavailableError)},
 		}
 		b.writes = store.NewWriteHealth(b, "10.0.0.1:2379", nil)

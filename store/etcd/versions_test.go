@@ -145,7 +145,7 @@ func TestWipedStoreRestartsWatchersWithASnapshot(t *testing.T) {
 	onVersions(t, func(t *testing.T, binary string) {
 		p := startAlone(t, binary)
 		p.raw()
-		b := openAt(t, p.cfg.Client, etcd.Options{Silence: time.Second})
+		b := openAt(t, p.cfg.Client, *(&etcd.Options{}).SetSilence(time.Second))
 		r := watch(t, b, 0)
 		for i := range 20 {
 			write(t, b, fmt.Sprint("lost", i))
@@ -175,7 +175,7 @@ func TestOvertakenCopyRestartsWatchersWithASnapshot(t *testing.T) {
 		p := startAlone(t, binary)
 		c := p.raw()
 		through := campaign.NewProxy(t, p.host())
-		b := openAt(t, through.Addr(), etcd.Options{Silence: time.Second})
+		b := openAt(t, through.Addr(), *(&etcd.Options{}).SetSilence(time.Second))
 		write(t, b, "kept")
 		p.kill()
 		saved := filepath.Join(t.TempDir(), "copy")
@@ -292,10 +292,9 @@ func TestClusterThatDoesNotAnswerIsUnhealthy(t *testing.T) {
 				p := startAlone(t, binary)
 				p.raw()
 				log := make(lines, 100)
-				b := openAt(t, p.cfg.Client, etcd.Options{
-					Silence: 200 * time.Millisecond, Timeout: time.Second,
-					Logger: slog.New(slog.NewTextHandler(log, nil)),
-				})
+				b := openAt(t, p.cfg.Client, *(&etcd.Options{
+					Timeout: time.Second,
+				}).SetSilence(200 * time.Millisecond).SetLogger(slog.New(slog.NewTextHandler(log, nil))))
 				for _, kind := range []string{"thing", "other", "_lease"} {
 					nextOf(t, b, kind)
 				}

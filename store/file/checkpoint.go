@@ -112,7 +112,7 @@ func (g *group) checkpointDue() bool {
 		size += e.size()
 	}
 	return rows >= checkpointRows || size >= checkpointBytes ||
-		b.history.exceeds(over(b.opts.HistoryRevisions), over(b.opts.HistoryBytes))
+		b.history.exceeds(over(b.opts.historyRevisions), over(b.opts.historyBytes))
 }
 
 // over is how far the history may grow beyond its bound before a checkpoint is
@@ -128,7 +128,7 @@ func (g *group) writeCheckpoint() error {
 	if err := applyRows(g.tx.Bucket(bucketObjects), changed, &st); err != nil {
 		return err
 	}
-	g.cut = g.b.history.cut(g.b.opts.HistoryRevisions, g.b.opts.HistoryBytes, g.b.history.head())
+	g.cut = g.b.history.cut(g.b.opts.historyRevisions, g.b.opts.historyBytes, g.b.history.head())
 	st.checkpoint = g.head
 	var err error
 	if st.floor, err = cutLog(g.tx.Bucket(bucketLog), st.floor, g.cut); err != nil {

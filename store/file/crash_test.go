@@ -74,7 +74,7 @@ func childCommand(t *testing.T, mode, path string) *exec.Cmd {
 
 // childWrites counts up four records and says each number that was acknowledged.
 func childWrites(path string) int {
-	b, err := Open(path, &Options{HistoryRevisions: 500})
+	b, err := Open(path, &Options{historyRevisions: 500})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -130,7 +130,7 @@ func TestKilledProcessLosesNothingAcknowledged(t *testing.T) {
 			t.Fatalf("revision went back to %d, but %d was acknowledged", head, lastRevision)
 		}
 		closeNow(t, b)
-		if _, err := Check(path); err != nil {
+		if _, err := check(path); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -289,7 +289,7 @@ func TestFailingDiskIsAClearErrorAndLosesNothing(t *testing.T) {
 				t.Errorf("Health returned %v after a commit succeeded", err)
 			}
 			closeNow(t, b)
-			if _, err := Check(path); err != nil {
+			if _, err := check(path); err != nil {
 				t.Error(err)
 			}
 			expect(t, "after reopening", contentsOf(t, open(t, path, nil), store.ListOptions{}), "a=1@1 b=1@2")

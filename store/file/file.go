@@ -63,17 +63,17 @@ type Backend struct {
 
 // Options tune Open. Nil and zero fields mean the stated default.
 type Options struct {
-	// LockWait is how long Open waits for the file if it is open already, in this or
+	// lockWait is how long Open waits for the file if it is open already, in this or
 	// another process. Default: 1 s.
-	LockWait time.Duration
+	lockWait time.Duration
 
-	// HistoryRevisions and HistoryBytes bound the history from which watches
+	// historyRevisions and HistoryBytes bound the history from which watches
 	// are resumed, in memory and in the file. It is cut to them when it has
 	// grown a quarter beyond one of them. What it holds twice, the version
 	// written and the one it replaced, counts twice. Default: 16384
 	// revisions, 16 MiB.
-	HistoryRevisions int
-	HistoryBytes     int
+	historyRevisions int
+	historyBytes     int
 
 	// openFile is how bbolt opens the file for writing; tests break it.
 	openFile func(string, int, os.FileMode) (*os.File, error)
@@ -99,9 +99,9 @@ var (
 // Open opens the file at path, or creates it, readable and writable for its
 // owner only; its directory must exist. It reads the whole file once to be sure
 // of it (one to two seconds per GB from a warm cache), and refuses one that is
-// another's (ErrForeign), damaged (ErrCorrupt), or open already (ErrLocked,
-// after Options.LockWait). It starts no goroutine; a timer looks twice a second whether
-// the file is still the one at its path (ErrReplaced).
+// another's (errForeign), damaged (errCorrupt), or open already (ErrLocked,
+// after Options.lockWait). It starts no goroutine; a timer looks twice a second whether
+// the file is still the one at its path (errReplaced).
 func Open(path string, o *Options) (*Backend, error) {
 	if path == "" {
 		return nil, errNoPath // filepath.Abs would make it the current directory
@@ -121,7 +121,7 @@ func Open(path string, o *Options) (*Backend, error) {
 	if err := createMissing(path); err != nil {
 		return nil, err
 	}
-	seen, err := inspect(path, b.opts.LockWait)
+	seen, err := inspect(path, b.opts.lockWait)
 	if err != nil {
 		return nil, err
 	}
@@ -132,17 +132,17 @@ func Open(path string, o *Options) (*Backend, error) {
 }
 
 func (o *Options) setDefaults() error {
-	if o.LockWait < 0 || o.HistoryRevisions < 0 || o.HistoryBytes < 0 {
+	if o.lockWait < 0 || o.historyRevisions < 0 || o.historyBytes < 0 {
 		return errors.New("file: Open: an option is negative")
 	}
-	if o.LockWait == 0 {
-		o.LockWait = time.Second
+	if o.lockWait == 0 {
+		o.lockWait = time.Second
 	}
-	if o.HistoryRevisions == 0 {
-		o.HistoryRevisions = 16384
+	if o.historyRevisions == 0 {
+		o.historyRevisions = 16384
 	}
-	if o.HistoryBytes == 0 {
-		o.HistoryBytes = 16 << 20
+	if o.historyBytes == 0 {
+		o.historyBytes = 16 << 20
 	}
 	return nil
 }
@@ -194,7 +194,7 @@ func wrap(err error) error {
 // log is ahead of the objects.
 func (b *Backend) open(seen *contents) error {
 	db, err := bolt.Open(b.path, 0o600, &bolt.Options{
-		Timeout: b.opts.LockWait, OpenFile: b.openAndRemember,
+		Timeout: b.opts.lockWait, OpenFile: b.openAndRemember,
 		// A checkpoint frees thousands of pages, which the log then fills one by
 		// one: the list of them would be half of what each commit writes.
 		NoFreelistSync: true,

@@ -173,7 +173,7 @@ func TestRestartsAndCheckpointsChangeNothing(t *testing.T) {
 		}
 		closeNow(t, b)
 	}
-	if _, err := Check(path); err != nil {
+	if _, err := check(path); err != nil {
 		t.Fatalf("Check: %v", err)
 	}
 	b := open(t, path, nil)
@@ -241,8 +241,8 @@ func TestHistoryIsBounded(t *testing.T) {
 		Options
 		least int // revisions that are kept
 	}{
-		"by count": {Options{HistoryRevisions: 10}, 10},
-		"by bytes": {Options{HistoryBytes: 6 * commitBytes}, 6},
+		"by count": {Options{historyRevisions: 10}, 10},
+		"by bytes": {Options{historyBytes: 6 * commitBytes}, 6},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path, o := newPath(t), &bound.Options
@@ -270,7 +270,7 @@ func TestHistoryIsBounded(t *testing.T) {
 			}
 			head := b.history.head()
 			closeNow(t, b)
-			r, err := Check(path)
+			r, err := check(path)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -292,7 +292,7 @@ func TestHistoryIsBounded(t *testing.T) {
 // The negative control let history.after ask for the floor alone: the watcher of
 // the quiet kind was cut off by another kind's writes.
 func TestQuietKindIsResumedHoweverBusyTheOthersAre(t *testing.T) {
-	b := open(t, newPath(t), &Options{HistoryRevisions: 4})
+	b := open(t, newPath(t), &Options{historyRevisions: 4})
 	quiet := store.Op{Kind: "quiet", Key: store.Key{Name: "q"}, Put: store.Bytes("1")}
 	r := commit(t, b, quiet)
 	for i := range 200 {
@@ -365,7 +365,7 @@ func TestSecondOpenIsRefused(t *testing.T) {
 	b := open(t, path, nil)
 	commit(t, b, put("a", "1"))
 	began := time.Now()
-	if _, err := Open(path, &Options{LockWait: 60 * time.Millisecond}); !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), path) {
+	if _, err := Open(path, &Options{lockWait: 60 * time.Millisecond}); !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), path) {
 		t.Errorf("Open returned %v, want ErrLocked and the path", err)
 	} else if !strings.Contains(err.Error(), "open already, in this or another process") {
 		t.Errorf("Open returned %q, want it to say that this process may have the file open", err)
@@ -373,7 +373,7 @@ func TestSecondOpenIsRefused(t *testing.T) {
 	if d := time.Since(began); d > 2*time.Minute {
 		t.Errorf("the refusal took %v", d)
 	}
-	if _, err := Check(path); !errors.Is(err, ErrLocked) {
+	if _, err := check(path); !errors.Is(err, ErrLocked) {
 		t.Errorf("Check returned %v, want ErrLocked", err)
 	}
 	closeNow(t, b)
@@ -395,7 +395,7 @@ func TestFileThatCanOnlyBeReadIsSaidToBeReadOnly(t *testing.T) {
 }
 
 func TestIllegalOptionsAndPathsAreRefused(t *testing.T) {
-	for _, o := range []*Options{{LockWait: -1}, {HistoryBytes: -1}, {HistoryRevisions: -1}} {
+	for _, o := range []*Options{{lockWait: -1}, {historyBytes: -1}, {historyRevisions: -1}} {
 		if b, err := Open(newPath(t), o); err == nil {
 			t.Errorf("Open with %+v returned %v, want an error", *o, b)
 		}
@@ -407,13 +407,13 @@ func TestIllegalOptionsAndPathsAreRefused(t *testing.T) {
 		t.Errorf("Open of a directory returned %v, want ErrForeign", err)
 	}
 	_, opened := Open("", nil)
-	_, checked := Check("")
+	_, checked := check("")
 	for name, err := range map[string]error{"Open": opened, "Check": checked} {
 		if err == nil || errors.Is(err, ErrForeign) || !strings.Contains(err.Error(), "path is empty") {
 			t.Errorf("%s of no path returned %v, want an error that says so", name, err)
 		}
 	}
-	if _, err := Check(newPath(t)); !errors.Is(err, os.ErrNotExist) {
+	if _, err := check(newPath(t)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("Check of nothing returned %v, want ErrNotExist", err)
 	}
 }

@@ -154,7 +154,7 @@ func (g *grouped) compare(from store.Revision) {
 func TestGroupsAreDecidedAsIfOneByOne(t *testing.T) {
 	for seed := range uint64(4) {
 		path := newPath(t)
-		o := &Options{HistoryRevisions: 14}
+		o := &Options{historyRevisions: 14}
 		b, err := Open(path, o)
 		if err != nil {
 			t.Fatal(err)

@@ -18,9 +18,9 @@ import (
 // lookEvery is how often the path is looked at while nothing is committed.
 const lookEvery = 500 * time.Millisecond
 
-// ErrReplaced is returned by every operation once the file at the backend's path was
+// errReplaced is returned by every operation once the file at the backend's path was
 // removed, replaced or written over. What is at the path then is not touched.
-var ErrReplaced = errors.New("file: the file was removed or replaced while it was open")
+var errReplaced = errors.New("file: the file was removed or replaced while it was open")
 
 // openAndRemember is how bbolt opens the file.
 func (b *Backend) openAndRemember(path string, flag int, mode os.FileMode) (*os.File, error) {
@@ -35,16 +35,16 @@ func (b *Backend) openAndRemember(path string, flag int, mode os.FileMode) (*os.
 	return f, err
 }
 
-// inPlace returns ErrReplaced if another file is at the path, or none, or if the last
+// inPlace returns errReplaced if another file is at the path, or none, or if the last
 // transaction in it is not the last one made here. Of an error of the system that says neither,
 // such as one of permissions, nothing follows.
 func (b *Backend) inPlace() error {
 	info, err := os.Stat(b.path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return fmt.Errorf("%w: %s is not there", ErrReplaced, b.path)
+		return fmt.Errorf("%w: %s is not there", errReplaced, b.path)
 	case err == nil && !os.SameFile(info, b.identity):
-		return fmt.Errorf("%w: %s is another file", ErrReplaced, b.path)
+		return fmt.Errorf("%w: %s is another file", errReplaced, b.path)
 	}
 	// Read, and not by bbolt: a fault, where the file was cut short, would leave it locked.
 	txid := b.txid.Load()
@@ -53,7 +53,7 @@ func (b *Backend) inPlace() error {
 		return nil
 	}
 	if err != nil || order.Uint64(meta[48:]) != uint64(txid) {
-		return fmt.Errorf("%w: %s was written over", ErrReplaced, b.path)
+		return fmt.Errorf("%w: %s was written over", errReplaced, b.path)
 	}
 	return nil
 }
