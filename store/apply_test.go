@@ -451,7 +451,7 @@ func (b *swapping) List(ctx context.Context, kind string, o store.ListOptions) (
 // promise E2. Negative control: mutant "an object that was made meanwhile is taken over".
 func TestApplyTakesOverNothingThatWasMadeMeanwhile(t *testing.T) {
 	ctx := t.Context()
-	b := &swapping{Backend: must[*memory.Backend](t)(memory.New(nil))}
+	b := &swapping{Backend: must[store.FullBackend](t)(memory.New(nil))}
 	s := must[*buckets](t)(store.New[bucketSpec, bucketStatus](b, "bucket", nil))
 	if _, err := s.Apply(ctx, declared("a"), "file", 1); err != nil {
 		t.Fatal(err)

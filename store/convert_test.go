@@ -275,7 +275,7 @@ func (w *wrong) Commit(ctx context.Context, txn store.Txn) (store.Revision, erro
 }
 
 // fiveOld is a store with five objects of an earlier version and one of this one.
-func fiveOld(t *testing.T) *memory.Backend {
+func fiveOld(t *testing.T) store.FullBackend {
 	b := newMemory(t, &memory.Options{Encode: true})
 	for i := range 5 {
 		putRaw(t, b, store.Key{Namespace: "prod", Name: fmt.Sprint("old", i)}, fmt.Sprintf(`{"schema":1,"meta":{"uid":"u%d","generation":1},"spec":{"place":"eu-1"}}`, i))

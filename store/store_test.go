@@ -778,7 +778,7 @@ func TestWaitReady(t *testing.T) {
 		wantErr(t, "WaitReady of what cannot be decoded", <-result, store.ErrDecode)
 		key.Name = "missing"
 		wait(t.Context())
-		if err := s.Backend().(*memory.Backend).Close(); err != nil {
+		if err := s.Backend().(store.FullBackend).Close(); err != nil {
 			t.Fatal(err)
 		}
 		wantErr(t, "WaitReady while the backend is closed", <-result, store.ErrClosed)

@@ -272,11 +272,11 @@ func TestMutatePausesUnderContention(t *testing.T) {
 }
 
 // slowCommits takes a millisecond for each commit.
-type slowCommits struct{ *memory.Backend }
+type slowCommits struct{ store.FullBackend }
 
 func (b slowCommits) Commit(ctx context.Context, txn store.Txn) (store.Revision, error) {
 	time.Sleep(time.Millisecond)
-	return b.Backend.Commit(context.WithoutCancel(ctx), txn)
+	return b.FullBackend.Commit(context.WithoutCancel(ctx), txn)
 }
 
 // An HTTP API compares by the revision, so that it is in an object's JSON, as a string;

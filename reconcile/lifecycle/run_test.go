@@ -293,7 +293,7 @@ func TestStatusWriteOfUnknownOutcomeIsLookedAt(t *testing.T) {
 				return nil
 			}
 			if landed {
-				if _, err := b.Backend.Commit(t.Context(), txn); err != nil {
+				if _, err := b.FullBackend.Commit(t.Context(), txn); err != nil {
 					t.Error(err)
 				}
 			}

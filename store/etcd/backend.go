@@ -86,9 +86,9 @@ func (o *Options) withDefaults() (Options, error) {
 	return v, nil
 }
 
-// Backend keeps the state of several servers in an etcd cluster. It is safe for
+// backend keeps the state of several servers in an etcd cluster. It is safe for
 // concurrent use.
-type Backend struct {
+type backend struct {
 	client  *clientv3.Client // for requests
 	streams *streams         // for watches
 	opts    Options
@@ -108,17 +108,17 @@ type Backend struct {
 }
 
 var (
-	_ store.Backend       = (*Backend)(nil)
-	_ store.Leaser        = (*Backend)(nil)
-	_ store.SlotReader    = (*Backend)(nil)
-	_ store.HealthChecker = (*Backend)(nil)
+	_ store.Backend       = (*backend)(nil)
+	_ store.Leaser        = (*backend)(nil)
+	_ store.SlotReader    = (*backend)(nil)
+	_ store.HealthChecker = (*backend)(nil)
 )
 
 // New opens a connection as cfg says: endpoints, TLS and authentication are
 // etcd's own. Keepalive that cfg does not set is set (a ping after 10 s, 3 s to
 // answer it), because nothing else notices a connection that died silently. New
 // does not wait for the server to be reachable.
-func New(cfg clientv3.Config, o *Options) (*Backend, error) {
+func New(cfg clientv3.Config, o *Options) (store.FullBackend, error) {
 	opts, err := o.withDefaults()
 	if err != nil {
 		return nil, err
@@ -133,7 +133,7 @@ func New(cfg clientv3.Config, o *Options) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Backend{
+	b := &backend{
 		client: client, opts: opts, streams: &streams{cfg: cfg}, hubs: make(map[string]*hub),
 		health: &health{place: placeOf(cfg.Endpoints), log: opts.logger, ill: make(map[*hub]*store.UnavailableError)},
 	}
@@ -161,7 +161,7 @@ func callOptions(cfg clientv3.Config) []grpc.CallOption {
 
 // Close ends every watch, refuses further calls with store.ErrClosed, and
 // returns after the last request has been answered or timed out.
-func (b *Backend) Close() error {
+func (b *backend) Close() error {
 	b.mu.Lock()
 	was := b.closed
 	b.closed = true
@@ -178,7 +178,7 @@ func (b *Backend) Close() error {
 }
 
 // request bounds ctx by the request timeout.
-func (b *Backend) request(ctx context.Context) (context.Context, context.CancelFunc, error) {
+func (b *backend) request(ctx context.Context) (context.Context, context.CancelFunc, error) {
 	if b.ctx.Err() != nil {
 		return nil, nil, store.ErrClosed
 	}
@@ -191,7 +191,7 @@ func (b *Backend) request(ctx context.Context) (context.Context, context.CancelF
 
 // Keys are PREFIX/KIND/NAMESPACE/NAME. Kind and namespace hold no slash, so the
 // first two after the prefix end them; a name may hold some.
-func (b *Backend) path(kind string, k store.Key) []byte {
+func (b *backend) path(kind string, k store.Key) []byte {
 	p := make([]byte, 0, len(b.opts.Prefix)+len(kind)+len(k.Namespace)+len(k.Name)+3)
 	p = append(append(p, b.opts.Prefix...), '/')
 	p = append(append(p, kind...), '/')
@@ -199,13 +199,13 @@ func (b *Backend) path(kind string, k store.Key) []byte {
 	return append(p, k.Name...)
 }
 
-func (b *Backend) keyOf(kind string, path []byte) store.Key {
+func (b *backend) keyOf(kind string, path []byte) store.Key {
 	rest := string(path[len(b.opts.Prefix)+len(kind)+2:])
 	ns, name, _ := strings.Cut(rest, "/")
 	return store.Key{Namespace: ns, Name: name}
 }
 
-func (b *Backend) record(kind string, kv *mvccpb.KeyValue) store.Record {
+func (b *backend) record(kind string, kv *mvccpb.KeyValue) store.Record {
 	return store.Record{
 		Kind: kind, Key: b.keyOf(kind, kv.Key), Bytes: kv.Value,
 		Created: store.Revision(kv.CreateRevision), Revision: store.Revision(kv.ModRevision),
@@ -213,7 +213,7 @@ func (b *Backend) record(kind string, kv *mvccpb.KeyValue) store.Record {
 }
 
 // Get implements store.Backend. It is linearizable.
-func (b *Backend) Get(ctx context.Context, kind string, key store.Key) (store.Record, error) {
+func (b *backend) Get(ctx context.Context, kind string, key store.Key) (store.Record, error) {
 	if err := store.CheckAddress(kind, key); err != nil {
 		return store.Record{}, err
 	}
@@ -233,7 +233,7 @@ func (b *Backend) Get(ctx context.Context, kind string, key store.Key) (store.Re
 }
 
 // Commit implements store.Backend.
-func (b *Backend) Commit(ctx context.Context, t store.Txn) (store.Revision, error) {
+func (b *backend) Commit(ctx context.Context, t store.Txn) (store.Revision, error) {
 	t, err := t.Prepare(ctx)
 	if err != nil {
 		return 0, err
@@ -257,7 +257,7 @@ func (b *Backend) Commit(ctx context.Context, t store.Txn) (store.Revision, erro
 
 // conflict tells which compare failed, from what the Else branch read in the
 // same instant.
-func (b *Backend) conflict(t store.Txn, resp *etcdserverpb.TxnResponse) error {
+func (b *backend) conflict(t store.Txn, resp *etcdserverpb.TxnResponse) error {
 	i := -1
 	for c := range conditions(&t) {
 		i++
@@ -278,11 +278,11 @@ func (b *Backend) conflict(t store.Txn, resp *etcdserverpb.TxnResponse) error {
 }
 
 // Shared implements store.Leaser: other processes can open the same cluster.
-func (b *Backend) Shared() bool { return true }
+func (b *backend) Shared() bool { return true }
 
 // Grant implements store.Leaser. etcd counts in whole seconds; ttl is rounded
 // up.
-func (b *Backend) Grant(ctx context.Context, ttl time.Duration) (store.LeaseID, error) {
+func (b *backend) Grant(ctx context.Context, ttl time.Duration) (store.LeaseID, error) {
 	if ttl < store.MinTTL {
 		return 0, fmt.Errorf("etcd: %w: lease of %v, at least %v", store.ErrInvalid, ttl, store.MinTTL)
 	}
@@ -307,7 +307,7 @@ func (b *Backend) Grant(ctx context.Context, ttl time.Duration) (store.LeaseID, 
 //
 // A member that hangs neither answers nor refuses, until its connection is given up. So the next one
 // is asked besides when a quarter of the time has gone by, and when one that was asked besides fails.
-func (b *Backend) Renew(ctx context.Context, id store.LeaseID) error {
+func (b *backend) Renew(ctx context.Context, id store.LeaseID) error {
 	var asked sync.WaitGroup
 	defer asked.Wait()
 	ctx, cancel, err := b.request(ctx)
@@ -337,7 +337,7 @@ func (b *Backend) Renew(ctx context.Context, id store.LeaseID) error {
 
 const renewals = 4 // under way at once
 
-func (b *Backend) renew(ctx context.Context, id store.LeaseID) error {
+func (b *backend) renew(ctx context.Context, id store.LeaseID) error {
 	renewed, err := b.client.KeepAliveOnce(ctx, clientv3.LeaseID(id))
 	if err != nil {
 		return b.leaseFailed(ctx, err)
@@ -356,7 +356,7 @@ func (b *Backend) renew(ctx context.Context, id store.LeaseID) error {
 var errOldLeader = errors.New("etcd: another leader was elected while a lease was renewed")
 
 // Revoke implements store.Leaser.
-func (b *Backend) Revoke(ctx context.Context, id store.LeaseID) error {
+func (b *backend) Revoke(ctx context.Context, id store.LeaseID) error {
 	ctx, cancel, err := b.request(ctx)
 	if err != nil {
 		return err

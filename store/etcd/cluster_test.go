@@ -180,7 +180,7 @@ func (c *cluster) openAt(endpoints []string, o etcd.Options) *etcd.Backend {
 		c.t.Fatal(err)
 	}
 	c.t.Cleanup(func() { _ = b.Close() })
-	return b
+	return b.(*etcd.Backend)
 }
 
 // Three members, and every Commit in a request of its own. TestContractOnOneMember has

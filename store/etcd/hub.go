@@ -29,7 +29,7 @@ import (
 //	                ▲          ▲
 //	          watcher A    watcher B  each knows the revision it has got to
 type hub struct {
-	b      *Backend
+	b      *backend
 	kind   string
 	answer chan struct{} // capacity 1: the stream's server has answered
 
@@ -64,7 +64,7 @@ type hub struct {
 }
 
 // newHub makes a hub that is not open yet. run is its life.
-func newHub(b *Backend, kind string) *hub {
+func newHub(b *backend, kind string) *hub {
 	return &hub{
 		b: b, kind: kind, wake: make(chan struct{}), answer: make(chan struct{}, 1),
 		watchers: make(map[*watcher]struct{}), slots: store.AllSlots(),
@@ -146,7 +146,7 @@ func (h *hub) lacked(asked int) bool {
 
 // hubOf gives the shared hub of a kind, started if need be: it lives as long as
 // the backend.
-func (b *Backend) hubOf(kind string) (*hub, error) {
+func (b *backend) hubOf(kind string) (*hub, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {

@@ -102,7 +102,7 @@ func TestSilentStreamIsOpenedAnew(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer b.Close()
-	r := watch(t, b, 0)
+	r := watch(t, b.(*etcd.Backend), 0)
 	write(t, writer, "before")
 	r.upTo("before")
 	p.Freeze() // what is open now stays open and dead; new connections work

@@ -43,7 +43,7 @@ type base struct {
 
 // beginLocked begins a read transaction. The lock has its base, dirty and history be
 // of one moment.
-func (b *Backend) beginLocked() (*bolt.Tx, base, error) {
+func (b *backend) beginLocked() (*bolt.Tx, base, error) {
 	tx, err := b.db.Begin(false)
 	if err != nil {
 		return nil, base{}, asClosed(err)
@@ -55,14 +55,14 @@ func (b *Backend) beginLocked() (*bolt.Tx, base, error) {
 }
 
 // announce is called before a checkpoint is committed.
-func (b *Backend) announce(g *group) {
+func (b *backend) announce(g *group) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.unpublished = &unpublished{g.tx.ID(), base{g.head, g.entries}}
 }
 
 // retract is called when it was not committed; after publish it does nothing.
-func (b *Backend) retract() {
+func (b *backend) retract() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.unpublished = nil

@@ -64,7 +64,7 @@ func TestLoneWriterCommitsOnItsOwnGoroutine(t *testing.T) {
 	}
 }
 
-func loneWriter(ctx context.Context, b *Backend, do func()) error {
+func loneWriter(ctx context.Context, b *backend, do func()) error {
 	_, err := b.submit(ctx, &pending{work: func(g *group) (store.Revision, error) { do(); return g.head, nil }})
 	return err
 }

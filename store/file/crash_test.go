@@ -81,13 +81,13 @@ func childWrites(path string) int {
 	}
 	var wg sync.WaitGroup
 	for w := range 4 {
-		wg.Go(func() { countUp(b, fmt.Sprint(w)) })
+		wg.Go(func() { countUp(b.(*backend), fmt.Sprint(w)) })
 	}
 	wg.Wait()
 	return 1 // it is killed before
 }
 
-func countUp(b *Backend, name string) {
+func countUp(b *backend, name string) {
 	r, err := b.Get(context.Background(), "k", store.Key{Name: name})
 	n, _ := strconv.Atoi(string(r.Bytes))
 	for err == nil || errors.Is(err, store.ErrNotFound) {
@@ -200,14 +200,14 @@ func childFillsDisk(path string) error {
 	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
 		return err
 	}
-	n, err := fill(b)
+	n, err := fill(b.(*backend))
 	switch {
 	case !strings.Contains(err.Error(), syscall.EFBIG.Error()): // bbolt wraps some of them as text
 		return fmt.Errorf("after %d records, want what the system said: %w", n, err)
 	case errors.Is(err, store.ErrUnknownOutcome):
 		return fmt.Errorf("%w, but nothing was written", err)
 	}
-	if err := verifyFilled(b, n); err != nil {
+	if err := verifyFilled(b.(*backend), n); err != nil {
 		return fmt.Errorf("while full: %w", err)
 	}
 	limit.Cur = limit.Max
@@ -223,13 +223,13 @@ func childFillsDisk(path string) error {
 	if b, err = Open(path, nil); err != nil {
 		return err
 	}
-	return verifyFilled(b, n+1)
+	return verifyFilled(b.(*backend), n+1)
 }
 
 func filler(n int) store.Op { return put(fmt.Sprintf("%06d", n), strings.Repeat("x", 20000)) }
 
 // fill writes until the disk refuses and returns how much was acknowledged.
-func fill(b *Backend) (n int, err error) {
+func fill(b *backend) (n int, err error) {
 	for n = 0; n < 10000; n++ {
 		if _, err := b.Commit(context.Background(), store.Txn{Ops: []store.Op{filler(n)}}); err != nil {
 			return n, err
@@ -238,7 +238,7 @@ func fill(b *Backend) (n int, err error) {
 	return n, errors.New("the disk never filled")
 }
 
-func verifyFilled(b *Backend, n int) error {
+func verifyFilled(b *backend, n int) error {
 	for i := range n {
 		if _, err := b.Get(context.Background(), "k", filler(i).Key); err != nil {
 			return fmt.Errorf("record %d of %d: %w", i, n, err)

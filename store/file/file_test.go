@@ -34,7 +34,7 @@ func newPath(t testing.TB) string {
 	return filepath.Join(t.TempDir(), "tend.db")
 }
 
-func open(t testing.TB, path string, o *Options) *Backend {
+func open(t testing.TB, path string, o *Options) *backend {
 	t.Helper()
 	b, err := Open(path, o)
 	if err != nil {
@@ -45,10 +45,10 @@ func open(t testing.TB, path string, o *Options) *Backend {
 			t.Errorf("Close: %v", err)
 		}
 	})
-	return b
+	return b.(*backend)
 }
 
-func closeNow(t testing.TB, b *Backend) {
+func closeNow(t testing.TB, b *backend) {
 	t.Helper()
 	if err := b.Close(); err != nil {
 		t.Fatalf("Close: %v", err)
@@ -61,7 +61,7 @@ func put(name, value string) store.Op {
 
 func del(name string) store.Op { return store.Op{Kind: "k", Key: store.Key{Name: name}} }
 
-func commit(t testing.TB, b *Backend, ops ...store.Op) store.Revision {
+func commit(t testing.TB, b *backend, ops ...store.Op) store.Revision {
 	t.Helper()
 	r, err := b.Commit(t.Context(), store.Txn{Ops: ops})
 	if err != nil {
@@ -71,7 +71,7 @@ func commit(t testing.TB, b *Backend, ops ...store.Op) store.Revision {
 }
 
 // contentsOf lists a backend's records of kind k as name=value@revision.
-func contentsOf(t testing.TB, b *Backend, o store.ListOptions) string {
+func contentsOf(t testing.TB, b *backend, o store.ListOptions) string {
 	t.Helper()
 	var got []string
 	for {
@@ -89,7 +89,7 @@ func contentsOf(t testing.TB, b *Backend, o store.ListOptions) string {
 }
 
 // follow reads a watch until it has delivered revision until.
-func follow(t testing.TB, b *Backend, after, until store.Revision) ([]string, error) {
+func follow(t testing.TB, b *backend, after, until store.Revision) ([]string, error) {
 	t.Helper()
 	var got []string
 	for batch, err := range b.Watch(t.Context(), "k", after) {
@@ -311,7 +311,7 @@ func TestQuietKindIsResumedHoweverBusyTheOthersAre(t *testing.T) {
 
 // watchSlowly starts a watch that takes one batch and stands still; the
 // function returned lets it go on and reports how it ended.
-func watchSlowly(t *testing.T, b *Backend) func() error {
+func watchSlowly(t *testing.T, b *backend) func() error {
 	t.Helper()
 	commit(t, b, put("first", "1"))
 	var ended error
@@ -440,7 +440,7 @@ func written(t testing.TB) []byte {
 }
 
 // openCopy opens a file of these bytes and checks that a refusal left it alone.
-func openCopy(t testing.TB, data []byte) (*Backend, error) {
+func openCopy(t testing.TB, data []byte) (*backend, error) {
 	t.Helper()
 	path := newPath(t)
 	if err := os.WriteFile(path, data, 0o600); err != nil {
@@ -451,8 +451,9 @@ func openCopy(t testing.TB, data []byte) (*Backend, error) {
 		if after, _ := os.ReadFile(path); !bytes.Equal(after, data) {
 			t.Error("the refused file was changed")
 		}
+		return nil, err
 	}
-	return b, err
+	return b.(*backend), nil
 }
 
 func TestForeignFileIsRefusedAndLeftAlone(t *testing.T) {
@@ -693,7 +694,7 @@ func TestLogThatEndsTooEarlyIsRefused(t *testing.T) {
 	if b, err := Open(path, nil); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("Open returned %v, want ErrCorrupt", err)
 		if err == nil {
-			closeNow(t, b)
+			closeNow(t, b.(*backend))
 		}
 	}
 }
@@ -710,7 +711,7 @@ func TestFileCutShortIsRefused(t *testing.T) {
 
 // hold keeps the committer from the disk until released, so that a test knows
 // what is in one group.
-func hold(t *testing.T, b *Backend) (release func()) {
+func hold(t *testing.T, b *backend) (release func()) {
 	t.Helper()
 	tx, err := b.db.Begin(true)
 	if err != nil {
@@ -723,7 +724,7 @@ func hold(t *testing.T, b *Backend) (release func()) {
 	}
 }
 
-func transactions(b *Backend) int {
+func transactions(b *backend) int {
 	id, err := b.txOnDisk()
 	if err != nil {
 		panic(err)
@@ -778,7 +779,7 @@ func TestConcurrentWritersShareADiskWriteAndAreDecidedOneByOne(t *testing.T) {
 }
 
 // waiting counts the commits that are queued or in the group under way.
-func (b *Backend) waiting() int {
+func (b *backend) waiting() int {
 	return int(b.submitted.Load())
 }
 

@@ -23,7 +23,7 @@ const lookEvery = 500 * time.Millisecond
 var errReplaced = errors.New("file: the file was removed or replaced while it was open")
 
 // openAndRemember is how bbolt opens the file.
-func (b *Backend) openAndRemember(path string, flag int, mode os.FileMode) (*os.File, error) {
+func (b *backend) openAndRemember(path string, flag int, mode os.FileMode) (*os.File, error) {
 	open := os.OpenFile
 	if b.opts.openFile != nil {
 		open = b.opts.openFile
@@ -38,7 +38,7 @@ func (b *Backend) openAndRemember(path string, flag int, mode os.FileMode) (*os.
 // inPlace returns errReplaced if another file is at the path, or none, or if the last
 // transaction in it is not the last one made here. Of an error of the system that says neither,
 // such as one of permissions, nothing follows.
-func (b *Backend) inPlace() error {
+func (b *backend) inPlace() error {
 	info, err := os.Stat(b.path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
@@ -59,7 +59,7 @@ func (b *Backend) inPlace() error {
 }
 
 // look is called by its timer. Close waits for it.
-func (b *Backend) look() {
+func (b *backend) look() {
 	if !b.enter() {
 		return
 	}
@@ -78,7 +78,7 @@ func (b *Backend) look() {
 // Health implements store.HealthChecker: it returns a *store.UnavailableError once the
 // file was replaced or the disk has failed in the middle of a commit, and while commits fail,
 // on a full disk for example, until one succeeds. While they fail it tries one itself every 5 s.
-func (b *Backend) Health() error {
+func (b *backend) Health() error {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	if b.broken != nil {

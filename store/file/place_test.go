@@ -159,7 +159,7 @@ func TestFileThatWasAwayForAMomentIsStillLookedAt(t *testing.T) {
 	})
 }
 
-func wantReplaced(t *testing.T, b *Backend) {
+func wantReplaced(t *testing.T, b *backend) {
 	t.Helper()
 	ctx := context.Background()
 	_, get := b.Get(ctx, "k", store.Key{Name: "a"})

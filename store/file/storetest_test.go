@@ -21,7 +21,7 @@ func TestContract(t *testing.T) {
 // outgrow writes to another kind until everything up to now is forgotten: the
 // history is one for all kinds.
 func outgrow(ctx context.Context, b store.Backend, _ string) error {
-	f := b.(*Backend)
+	f := b.(*backend)
 	for now := f.history.head(); f.history.floor < now; {
 		op := store.Op{Kind: "filler", Key: store.Key{Name: "f"}, Put: store.Bytes("x")}
 		if _, err := b.Commit(ctx, store.Txn{Ops: []store.Op{op}}); err != nil {
