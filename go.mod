@@ -9,6 +9,7 @@ require (
 	github.com/puzpuzpuz/xsync/v4 v4.5.0
 	go.etcd.io/bbolt v1.5.0
 	go.uber.org/goleak v1.3.0
+	golang.org/x/time v0.16.0
 	pgregory.net/rapid v1.3.0
 )
 

@@ -35,7 +35,8 @@
 //     may take the token of one at its turn there, and keep it until the others have one:
 //     if it is the oldest key in the line where it goes on waiting, or alone in the highest
 //     band. Else it leaves the token to others, which never wait for it. A token that was
-//     kept is given back if the key is removed; it is not used while its bucket is paused.
+//     kept is given back if the key is removed; it is not used while its bucket is paused, and
+//     counts in its bucket from when it is used: a bucket that was full meanwhile is not then.
 //   - Q7: Nothing is kept for a key that succeeded, was removed or went idle.
 //   - Q8: Stop can be called from any state and again. When it has returned no
 //     goroutine of the queue lives, and no key it named runs again.

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tendhq/tend/queue/ratelimit"
+	"golang.org/x/time/rate"
 )
 
 func byPrefix(key string) string { return strings.Split(key, "/")[0] }
@@ -71,7 +72,7 @@ func TestTenantHasACapAndAPause(t *testing.T) {
 	})
 }
 
-func bucketOf(t testing.TB, name string, perSecond float64, burst int) *ratelimit.Bucket {
+func bucketOf(t testing.TB, name string, perSecond rate.Limit, burst int) *ratelimit.Bucket {
 	t.Helper()
 	b, err := ratelimit.NewBucket(name, perSecond, burst)
 	if err != nil {

@@ -494,10 +494,12 @@ func (m *model) dispatch(key string, now time.Time) error {
 		}
 	}
 	for _, b := range m.bucketsOf(key) {
-		if !slices.Contains(k.saved, b) {
-			m.buckets[b].tokens--
-			m.buckets[b].taken++
+		if slices.Contains(k.saved, b) { // it counts from now on
+			m.buckets[b].tokens = min(m.buckets[b].tokens, float64(m.buckets[b].burst)-1)
+			continue
 		}
+		m.buckets[b].tokens--
+		m.buckets[b].taken++
 	}
 	k.saved = nil
 	if m.tenantOf != nil {

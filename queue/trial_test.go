@@ -14,6 +14,7 @@ import (
 
 	"github.com/tendhq/tend/internal/campaign"
 	"github.com/tendhq/tend/queue/ratelimit"
+	"golang.org/x/time/rate"
 )
 
 // A kind is a kind of queue that the model and the stamps are run with.
@@ -132,13 +133,13 @@ func newTrial(t testing.TB, k kind) *trial {
 		r.m.tenantOf, r.m.cap = tenantOf, tenancy
 	}
 	if k.buckets {
-		for n, rate := range []float64{2, 7} {
-			b, err := ratelimit.NewBucket(fmt.Sprint("bucket ", n), rate, n+1)
+		for n, perSecond := range []float64{2, 7} {
+			b, err := ratelimit.NewBucket(fmt.Sprint("bucket ", n), rate.Limit(perSecond), n+1)
 			if err != nil {
 				t.Fatal(err)
 			}
 			r.buckets = append(r.buckets, b)
-			r.m.buckets = append(r.m.buckets, &modelBucket{rate: rate, burst: n + 1, tokens: float64(n + 1), at: time.Now()})
+			r.m.buckets = append(r.m.buckets, &modelBucket{rate: perSecond, burst: n + 1, tokens: float64(n + 1), at: time.Now()})
 		}
 		o.Buckets = func(key string, dst []*ratelimit.Bucket) []*ratelimit.Bucket {
 			r.noteSavings(key)
@@ -361,12 +362,12 @@ func (r *trial) bucket(n int, kind, arg byte, d time.Duration) {
 		m.tokens -= float64(arg % 8)
 		m.taken += int(arg % 8)
 	default:
-		rate, burst := float64(arg%16+1), int(arg>>4)%4+1
-		r.note("%s: %v a second, burst %d", b.Name(), rate, burst)
-		if err := b.SetLimit(rate, burst); err != nil {
+		perSecond, burst := float64(arg%16+1), int(arg>>4)%4+1
+		r.note("%s: %v a second, burst %d", b.Name(), perSecond, burst)
+		if err := b.SetLimit(rate.Limit(perSecond), burst); err != nil {
 			r.t.Fatal(err)
 		}
-		m.rate, m.burst = rate, burst
+		m.rate, m.burst = perSecond, burst
 		m.tokens = min(m.tokens, float64(burst))
 	}
 }
@@ -469,13 +470,16 @@ func (r *trial) noteTurns() {
 	for _, key := range turns {
 		r.noteSavings(key)
 	}
-	for _, s := range r.saves {
+	r.mu.Lock()
+	saves := r.saves
+	r.saves = nil
+	r.mu.Unlock()
+	for _, s := range saves {
 		if k := r.m.keys[s.key]; !slices.Contains(k.saved, s.bucket) {
 			r.note("%s saves the token of bucket %d", letter(s.key), s.bucket)
 			r.m.save(s.key, s.bucket, s.at)
 		}
 	}
-	r.saves = nil
 }
 
 // checkSleepers looks whether a getter sleeps although it need not.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/queue/ratelimit"
+	"golang.org/x/time/rate"
 )
 
 // A key of two buckets runs beside keys of either that always want to run: within 16 tokens of
@@ -32,8 +33,8 @@ func TestKeyOfTwoBucketsRuns(t *testing.T) {
 
 func twoBuckets(t *testing.T, r *rand.Rand, ra, rb float64, burst int, band int8) {
 	const each = 10 // keys of one bucket
-	bucket := func(name string, rate float64) *ratelimit.Bucket {
-		b, err := ratelimit.NewBucket(name, rate, burst)
+	bucket := func(name string, perSecond float64) *ratelimit.Bucket {
+		b, err := ratelimit.NewBucket(name, rate.Limit(perSecond), burst)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,12 +26,12 @@ const mostSlowed = 10 + 1 + 13
 func TestWritersThatDisagreeAreSlowed(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newStore(t, newBackend(t), "set")
-		var runs [2]int
+		var runs [2]atomic.Int64
 		var all [2]*reconcile.ObjectController[spec, status]
 		logger, log := quiet()
 		for i := range all {
 			all[i] = must[*reconcile.ObjectController[spec, status]](t)(reconcile.For(s, func(ctx context.Context, o *thing) (result, error) {
-				if runs[i]++; o.Spec.Size == i+1 || runs[i] > 5000 {
+				if n := runs[i].Add(1); o.Spec.Size == i+1 || n > 5000 {
 					return result{}, nil
 				}
 				time.Sleep(time.Millisecond)
@@ -42,12 +43,12 @@ func TestWritersThatDisagreeAreSlowed(t *testing.T) {
 		}
 		create(t, s, "x")
 		pass(time.Minute)
-		if runs[0]+runs[1] > 4*mostSlowed {
-			t.Fatalf("%d and %d runs in a minute, want at most %d", runs[0], runs[1], 4*mostSlowed)
+		before := runs[0].Load() + runs[1].Load()
+		if before > 4*mostSlowed {
+			t.Fatalf("%d runs in a minute, want at most %d", before, 4*mostSlowed)
 		}
-		before := runs
 		pass(10 * time.Minute)
-		if n := runs[0] + runs[1] - before[0] - before[1]; n < 10 || n > 45 {
+		if n := runs[0].Load() + runs[1].Load() - before; n < 10 || n > 45 {
 			t.Errorf("%d runs in ten minutes after that, want one or two of each in a minute", n)
 		}
 		lines := 0
@@ -85,9 +86,9 @@ func TestWritersThatDisagreeAreSlowed(t *testing.T) {
 func TestAKickAndAQuietKeyAreServedAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newStore(t, newBackend(t), "set")
-		var runs []int
+		var runs list[int]
 		c := must[*reconcile.ObjectController[spec, status]](t)(reconcile.For(s, func(_ context.Context, o *thing) (result, error) {
-			runs = append(runs, o.Spec.Size)
+			runs.add(o.Spec.Size)
 			return result{}, nil
 		}, nil))
 		start(t, c)
@@ -100,7 +101,7 @@ func TestAKickAndAQuietKeyAreServedAtOnce(t *testing.T) {
 			mutate(t, s, "x", func(o *thing) { o.Spec.Size = size })
 			synctest.Wait()
 		}
-		last := func() int { return runs[len(runs)-1] }
+		last := func() int { return runs.get()[len(runs.get())-1] }
 		for range 10 {
 			edit()
 			expect(t, "the size that the newest of ten runs saw", last(), size)
@@ -110,8 +111,8 @@ func TestAKickAndAQuietKeyAreServedAtOnce(t *testing.T) {
 			edit()
 			pass(100 * time.Millisecond)
 		}
-		if len(runs) > 1+10+11 {
-			t.Fatalf("%d runs of 50 changes in five seconds", len(runs))
+		if n := len(runs.get()); n > 1+10+11 {
+			t.Fatalf("%d runs of 50 changes in five seconds", n)
 		}
 		expect(t, "slowed keys", len(c.Snapshot().Slowed), 1)
 		edit()
@@ -142,10 +143,10 @@ func TestAKickAndAQuietKeyAreServedAtOnce(t *testing.T) {
 // promise R5; case 70, 141: what does not come from changes of the key's own spec is not slowed.
 func TestOnlySpecChangesOfTheOwnObjectAreSlowed(t *testing.T) {
 	const pause = 10 * time.Millisecond
-	count := func(t *testing.T, more ...reconcile.Source[reconcile.Request]) (c *reconcile.Controller[reconcile.Request], runs *int) {
-		runs = new(int)
+	count := func(t *testing.T, more ...reconcile.Source[reconcile.Request]) (c *reconcile.Controller[reconcile.Request], runs *atomic.Int64) {
+		runs = new(atomic.Int64)
 		c = newController(t, reconcile.Func[reconcile.Request](func(context.Context, reconcile.Request) (result, error) {
-			*runs++
+			runs.Add(1)
 			return result{}, nil
 		}), nil)
 		if err := c.Watch(more...); err != nil {
@@ -153,28 +154,28 @@ func TestOnlySpecChangesOfTheOwnObjectAreSlowed(t *testing.T) {
 		}
 		return c, runs
 	}
-	for name, test := range map[string]func(t *testing.T) (runs *int){
-		"RequeueAfter": func(t *testing.T) *int {
-			runs := 0
+	for name, test := range map[string]func(t *testing.T) (runs *atomic.Int64){
+		"RequeueAfter": func(t *testing.T) *atomic.Int64 {
+			var runs atomic.Int64
 			c := newController(t, reconcile.Func[string](func(context.Context, string) (result, error) {
-				runs++
+				runs.Add(1)
 				return result{RequeueAfter: pause}, nil
 			}), nil)
 			add(t, c, "x")
 			start(t, c)
 			return &runs
 		},
-		"RetryAfter": func(t *testing.T) *int {
-			runs := 0
+		"RetryAfter": func(t *testing.T) *atomic.Int64 {
+			var runs atomic.Int64
 			c := newController(t, reconcile.Func[string](func(context.Context, string) (result, error) {
-				runs++
+				runs.Add(1)
 				return result{}, reconcile.RetryAfter(nil, pause)
 			}), nil)
 			add(t, c, "x")
 			start(t, c)
 			return &runs
 		},
-		"Every": func(t *testing.T) *int {
+		"Every": func(t *testing.T) *atomic.Int64 {
 			n := 0
 			c, runs := count(t, reconcile.Every("list", pause, func(context.Context) (map[reconcile.Request]int, error) {
 				n++
@@ -183,18 +184,18 @@ func TestOnlySpecChangesOfTheOwnObjectAreSlowed(t *testing.T) {
 			start(t, c)
 			return runs
 		},
-		"Each": func(t *testing.T) *int {
-			runs := 0
+		"Each": func(t *testing.T) *atomic.Int64 {
+			var runs atomic.Int64
 			c := must[*reconcile.Controller[string]](t)(reconcile.Each("list", pause, func(context.Context) (map[string]int, error) {
 				return map[string]int{"x": 1}, nil
 			}, func(context.Context, string, *int) (result, error) {
-				runs++
+				runs.Add(1)
 				return result{}, nil
 			}, nil))
 			start(t, c)
 			return &runs
 		},
-		"channel": func(t *testing.T) *int {
+		"channel": func(t *testing.T) *atomic.Int64 {
 			ch := make(chan reconcile.Request)
 			c, runs := count(t, reconcile.Chan("hook", ch))
 			start(t, c)
@@ -207,14 +208,14 @@ func TestOnlySpecChangesOfTheOwnObjectAreSlowed(t *testing.T) {
 			}()
 			return runs
 		},
-		"mapped": func(t *testing.T) *int {
+		"mapped": func(t *testing.T) *atomic.Int64 {
 			s := newStore(t, newBackend(t), "other")
 			c, runs := count(t, reconcile.Same(newCache(t, s)))
 			startManaged(t, c)
 			go edits(t, s, pause, func(o *thing, n int) { o.Spec.Size = n })
 			return runs
 		},
-		"labels": func(t *testing.T) *int {
+		"labels": func(t *testing.T) *atomic.Int64 {
 			s := newStore(t, newBackend(t), "set")
 			c, runs := count(t, reconcile.From(newCache(t, s), reconcile.LabelsChanged))
 			startManaged(t, c)
@@ -226,8 +227,8 @@ func TestOnlySpecChangesOfTheOwnObjectAreSlowed(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				runs := test(t)
 				pass(2 * time.Second)
-				if *runs < 90 {
-					t.Errorf("%d runs in two seconds, want one every %v", *runs, pause)
+				if n := runs.Load(); n < 90 {
+					t.Errorf("%d runs in two seconds, want one every %v", n, pause)
 				}
 			})
 		})

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -329,9 +330,10 @@ func TestEachTakesFewKeysForGoneAtOnce(t *testing.T) {
 func TestMaxGoneKeepsKeysUntilItAllowsMore(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := &listed{want: map[string][]int{"a": {1}, "b": {1}, "c": {1}}}
-		most := 1
+		var most atomic.Int64
+		most.Store(1)
 		c := must[*reconcile.Controller[string]](t)(reconcile.EachWith("records", time.Minute, l.list, l.run,
-			&reconcile.EachOptions[string, []int]{MaxGone: func(known int) int { expect(t, "known keys", known, 3); return most }}))
+			&reconcile.EachOptions[string, []int]{MaxGone: func(known int) int { expect(t, "known keys", known, 3); return int(most.Load()) }}))
 		start(t, c)
 		l.ran()
 		l.edit(func() { l.want = map[string][]int{"a": {2}} })
@@ -342,7 +344,7 @@ func TestMaxGoneKeepsKeysUntilItAllowsMore(t *testing.T) {
 		if err := c.Health(); err == nil || !strings.Contains(err.Error(), "lacks 2 of 3 keys") {
 			t.Errorf("health: %v", err)
 		}
-		most = 2
+		most.Store(2)
 		rest(time.Minute)
 		expectRuns(t, l, "a[2]", "b gone", "c gone")
 		if err := c.Health(); err != nil {

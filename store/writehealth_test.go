@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,10 +15,24 @@ import (
 // refusing is a backend whose writes fail while its error is set.
 type refusing struct {
 	store.Backend
+	writes *store.WriteHealth
+
+	mu     sync.Mutex // guards the rest
 	err    error
 	hang   bool
-	writes *store.WriteHealth
 	probes int
+}
+
+func (b *refusing) set(err error, hang bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.err, b.hang = err, hang
+}
+
+func (b *refusing) probed() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.probes
 }
 
 func newRefusing(t *testing.T) *refusing {
@@ -33,17 +48,18 @@ func newRefusing(t *testing.T) *refusing {
 
 func (b *refusing) Health() error { return b.writes.Health() }
 
-func (b *refusing) Commit(ctx context.Context, t store.Txn) (rev store.Revision, err error) {
+func (b *refusing) Commit(ctx context.Context, t store.Txn) (rev store.Revision, _ error) {
+	b.mu.Lock()
 	if len(t.Ops) > 0 && t.Ops[0].Kind == "_health" {
 		b.probes++
 	}
+	err, hang := b.err, b.hang
+	b.mu.Unlock()
 	switch {
-	case b.hang:
+	case hang:
 		<-ctx.Done()
 		err = context.Cause(ctx)
-	case b.err != nil:
-		err = b.err
-	default:
+	case err == nil:
 		rev, err = b.Backend.Commit(ctx, t)
 	}
 	b.writes.Committed(ctx, t, err)
@@ -61,11 +77,11 @@ func TestHealthGoesByWritesUntilOneSucceeds(t *testing.T) {
 		b := newRefusing(t)
 		b.write(t.Context())
 		time.Sleep(time.Hour)
-		if err := store.Health(b); err != nil || b.probes != 0 {
-			t.Fatalf("health %v after %d probes, want a healthy store that is not probed", err, b.probes)
+		if err := store.Health(b); err != nil || b.probed() != 0 {
+			t.Fatalf("health %v after %d probes, want a healthy store that is not probed", err, b.probed())
 		}
 		full := errors.New("no space")
-		b.err = full
+		b.set(full, false)
 		began := time.Now()
 		b.write(t.Context())
 		var u *store.UnavailableError
@@ -73,11 +89,11 @@ func TestHealthGoesByWritesUntilOneSucceeds(t *testing.T) {
 			t.Fatalf("health %v, want an UnavailableError of %v", err, full)
 		}
 		time.Sleep(time.Minute + time.Second)
-		if b.probes != 12 {
-			t.Errorf("%d probes in a minute, want 12", b.probes)
+		if b.probed() != 12 {
+			t.Errorf("%d probes in a minute, want 12", b.probed())
 		}
 		_, _ = b.Commit(t.Context(), store.Txn{Ops: []store.Op{{Kind: "thing", Key: store.Key{Name: "a"}}}})
-		b.err = nil
+		b.set(nil, false)
 		_, _ = b.Commit(t.Context(), store.Txn{Ops: []store.Op{{Kind: "thing", Key: store.Key{Name: "a"}}}})
 		if store.Health(b) == nil {
 			t.Error("a deletion that succeeds says that puts do")
@@ -86,10 +102,10 @@ func TestHealthGoesByWritesUntilOneSucceeds(t *testing.T) {
 		if err := store.Health(b); err != nil {
 			t.Errorf("health %v of a store that is cured and idle", err)
 		}
-		probes := b.probes
+		probes := b.probed()
 		time.Sleep(time.Hour)
-		if b.probes != probes {
-			t.Errorf("%d probes of a healthy store", b.probes-probes)
+		if b.probed() != probes {
+			t.Errorf("%d probes of a healthy store", b.probed()-probes)
 		}
 	})
 }
@@ -99,16 +115,16 @@ func TestHealthIsNotThatOfTheCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newRefusing(t)
 		for _, err := range []error{store.ErrConflict, store.ErrFenced, store.ErrUnguarded, store.ErrInvalid, store.ErrLeaseGone, store.ErrClosed} {
-			b.err = err
+			b.set(err, false)
 			b.write(t.Context())
 		}
 		cancelled, cancel := context.WithCancel(t.Context())
 		cancel()
-		b.err = errors.Join(store.ErrUnknownOutcome, context.Canceled)
+		b.set(errors.Join(store.ErrUnknownOutcome, context.Canceled), false)
 		b.write(cancelled)
 		time.Sleep(time.Minute)
-		if err := store.Health(b); err != nil || b.probes != 0 {
-			t.Errorf("health %v after %d probes, want a healthy store", err, b.probes)
+		if err := store.Health(b); err != nil || b.probed() != 0 {
+			t.Errorf("health %v after %d probes, want a healthy store", err, b.probed())
 		}
 	})
 }
@@ -118,20 +134,21 @@ func TestHealthIsNotThatOfTheCaller(t *testing.T) {
 func TestHealthAsksTheStoreWhenADeadlineEndsACommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newRefusing(t)
-		b.hang = true
+		b.set(nil, true)
 		short, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		b.write(short)
-		b.hang = false
+		b.set(nil, false)
 		synctest.Wait()
 		if err := store.Health(b); err != nil {
 			t.Errorf("health %v after a deadline of the caller's", err)
 		}
-		b.err = errors.New("locked")
+		locked := errors.New("locked")
+		b.set(locked, false)
 		b.write(short)
 		synctest.Wait()
 		time.Sleep(time.Millisecond)
-		if err := store.Health(b); !errors.Is(err, b.err) {
+		if err := store.Health(b); !errors.Is(err, locked) {
 			t.Errorf("health %v, want what the probe met", err)
 		}
 	})
@@ -141,12 +158,12 @@ func TestHealthAsksTheStoreWhenADeadlineEndsACommit(t *testing.T) {
 func TestWriteHealthThatIsClosedProbesNoMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newRefusing(t)
-		b.err = errors.New("no space")
+		b.set(errors.New("no space"), false)
 		b.write(t.Context())
 		b.writes.Close()
 		time.Sleep(time.Minute)
-		if b.probes != 0 {
-			t.Errorf("%d probes after Close", b.probes)
+		if b.probed() != 0 {
+			t.Errorf("%d probes after Close", b.probed())
 		}
 	})
 }

@@ -308,7 +308,8 @@ func TestAnswersThatAskForPatienceAreKnown(t *testing.T) {
 	}{
 		{503, "7", 7 * time.Second, true},
 		{429, "", time.Second, true},
-		{403, "7", 0, false},
+		{403, "7", 7 * time.Second, true}, // some providers refuse so
+		{403, "", 0, false},
 		{500, "7", 0, false},
 	} {
 		server.Fail(func(w http.ResponseWriter, _ *http.Request) bool {

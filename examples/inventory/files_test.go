@@ -146,8 +146,9 @@ func TestFilesAreDeletedByFewCalls(t *testing.T) {
 			t.Errorf("%s is in %d calls, want %d", key, times[key], want)
 		}
 	}
-	// A machine that takes ten times as long as the looks may is still far from this.
-	if len(calls) > n/10 {
+	// How many share a call goes by how fast the machine looks at all of them: one or two calls, and 37
+	// on a loaded one with the race detector. Without sharing there are as many as files.
+	if len(calls) > n/2 {
 		t.Errorf("%d calls of DeleteObjects, want few", len(calls))
 	}
 	if told := deleteCalls.FindStringSubmatch(s.String()); told == nil || told[1] != fmt.Sprint(len(calls)) {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/tendhq/tend/reconcile/external"
 	"github.com/tendhq/tend/reconcile/quota"
+	"golang.org/x/time/rate"
 )
 
 // A paced is the HTTP client that keeps all calls within the account's quota,
@@ -18,8 +19,8 @@ type paced struct {
 
 func newPaced(o options) (*paced, error) {
 	limits := quota.Limits{
-		Read:  quota.Rate{PerSecond: o.Rate, Ceiling: o.Rate, Burst: o.Workers},
-		Write: quota.Rate{PerSecond: o.Writes, Ceiling: o.Writes, Burst: o.Workers},
+		Read:  quota.Rate{PerSecond: rate.Limit(o.Rate), Ceiling: rate.Limit(o.Rate), Burst: o.Workers},
+		Write: quota.Rate{PerSecond: rate.Limit(o.Writes), Ceiling: rate.Limit(o.Writes), Burst: o.Workers},
 		Judge: quota.HTTPError,
 	}
 	set, err := quota.NewSet(&quota.Options{
@@ -77,7 +78,7 @@ func (a *app) tellCost(entries []Entry, changes int, files external.Plan) error 
 		a.out.Line("%d files are deleted by %d or more calls of DeleteObjects", deletes, calls)
 	}
 	a.out.Line("that is %.3g %% of -rate, %.3g %% of -writes",
-		100*quota.Rate{PerSecond: a.o.Rate}.Use(perSecond[0]), 100*quota.Rate{PerSecond: a.o.Writes}.Use(perSecond[1]))
+		100*quota.Rate{PerSecond: rate.Limit(a.o.Rate)}.Use(perSecond[0]), 100*quota.Rate{PerSecond: rate.Limit(a.o.Writes)}.Use(perSecond[1]))
 	return nil
 }
 

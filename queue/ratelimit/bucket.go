@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -10,20 +11,21 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
 // Bucket is a named token bucket: a quota that callers share, such as the calls of one
-// account to one region. It may be used by several queues. Make one with NewBucket. Its
-// methods are safe for concurrent use, and none blocks.
+// account to one region. It may be used by several queues. Make one with NewBucket, or with
+// From of a limiter that exists. Its methods are safe for concurrent use, and but for Wait none blocks.
 type Bucket struct {
-	name string
-	id   int64 // see ID
+	name    string
+	id      int64         // see ID
+	limiter *rate.Limiter // its tokens but for back; of From others use it too
 
-	mu          sync.Mutex // guards what follows
-	perSecond   float64
-	burst       int
-	tokens      float64       // there at the time at; negative: later ones are taken already
-	at          time.Time     // of the last change of tokens
+	mu          sync.Mutex    // guards what follows
+	at          time.Time     // the latest time that limiter was told
+	back        float64       // tokens that were given back, which a limiter cannot take
 	taken       int64         // in all, less those that were given back
 	from, until time.Time     // the last pause
 	throttled   time.Duration // for how long it was paused before that
@@ -32,19 +34,43 @@ type Bucket struct {
 
 var bucketID atomic.Int64
 
-// NewBucket makes a bucket that is refilled with perSecond tokens a second and
-// holds burst of them; it is full at first. perSecond must be positive and
-// finite, burst at least 1.
-func NewBucket(name string, perSecond float64, burst int) (*Bucket, error) {
+// NewBucket makes a bucket that is refilled with limit tokens a second and holds burst of
+// them; it is full at first. limit must be positive and finite, burst at least 1.
+func NewBucket(name string, limit rate.Limit, burst int) (*Bucket, error) {
+	return From(name, rate.NewLimiter(limit, burst))
+}
+
+// From makes a bucket of a limiter that others use too, such as the HTTP client or SDK that
+// makes the calls, so that all draw on one quota. The limiter's limit and burst are the
+// bucket's. A run takes one token when it begins, and none ahead of time; tokens that others take
+// or reserve are gone for it. A client that waits for the limiter inside of a run takes a token of
+// its own: let one of the two take it. What the limiter's owner changes is seen when the next
+// token was expected before, and at once if it is changed by SetLimit of the bucket. Of tokens
+// given back by Refund others get none.
+//
+// The limiter's limit must be positive and finite, its burst at least 1. Two buckets of one limiter
+// take tokens of their own, so that a key of both takes two.
+func From(name string, limiter *rate.Limiter) (*Bucket, error) {
 	if name == "" {
 		return nil, errors.New("ratelimit: a bucket needs a name")
 	}
-	b := &Bucket{name: name, id: bucketID.Add(1), watchers: make(map[*func()]struct{})}
-	if err := b.SetLimit(perSecond, burst); err != nil {
+	if limiter == nil {
+		return nil, fmt.Errorf("ratelimit: bucket %s: a nil limiter", name)
+	}
+	if err := check(name, limiter.Limit(), limiter.Burst()); err != nil {
 		return nil, err
 	}
-	b.tokens, b.at = float64(burst), time.Time{} // full, whatever the first clock that it sees
-	return b, nil
+	return &Bucket{name: name, id: bucketID.Add(1), limiter: limiter, watchers: make(map[*func()]struct{})}, nil
+}
+
+func check(name string, limit rate.Limit, burst int) error {
+	if !(limit > 0) || limit == rate.Inf || math.IsInf(float64(limit), 1) {
+		return fmt.Errorf("ratelimit: bucket %s: %v tokens a second, want more than 0, and fewer than without a limit", name, limit)
+	}
+	if burst < 1 {
+		return fmt.Errorf("ratelimit: bucket %s: burst of %d, want at least 1", name, burst)
+	}
+	return nil
 }
 
 // ID is the number of the bucket, from 1 on, which no other one of the process has.
@@ -112,41 +138,58 @@ func (b *Bucket) change(f func(now time.Time)) {
 func (b *Bucket) Charge(n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.takeLocked(time.Now(), min(int64(max(n, 0)), math.MaxInt64-b.taken))
+	b.takeLocked(time.Now(), max(n, 0))
 }
 
 // Refund gives back n tokens that a run has taken and not used; call it once for each
 // token. Never do more come back than were taken in all, and what goes beyond the burst is
 // lost. Keys that wait for the bucket go at once.
 func (b *Bucket) Refund(n int) {
-	b.change(func(now time.Time) { b.takeLocked(now, -min(int64(max(n, 0)), b.taken)) })
+	b.change(func(now time.Time) { b.giveBackLocked(int(min(int64(max(n, 0)), b.taken))) })
 }
 
-// takeLocked takes n tokens, be they there or not; of less than 0 it gives some back.
-func (b *Bucket) takeLocked(now time.Time, n int64) {
-	b.tokens = b.tokensLocked(now) - float64(n)
-	b.taken += n
-	if now.After(b.at) { // else it was read before the lock, and what came since would come twice
+// takeLocked takes n tokens, be they there or not.
+func (b *Bucket) takeLocked(now time.Time, n int) {
+	b.tokensLocked(now)
+	b.taken += min(int64(n), math.MaxInt64-b.taken)
+	given := min(int(b.back), n)
+	b.back -= float64(given)
+	if n -= given; n == 0 {
+		return
+	}
+	// A limiter gives no more than its burst at once. Its owner's SetBurst of this very moment is lost.
+	if burst := b.limiter.Burst(); n > burst {
+		b.limiter.SetBurstAt(b.at, n)
+		defer b.limiter.SetBurstAt(b.at, burst)
+	}
+	b.limiter.ReserveN(b.at, n)
+}
+
+func (b *Bucket) giveBackLocked(n int) {
+	b.back += float64(n)
+	b.taken -= int64(n)
+}
+
+// tokensLocked is how many tokens are there; negative: later ones are taken already.
+func (b *Bucket) tokensLocked(now time.Time) float64 {
+	// A time that was read before the lock would let what has come since come twice.
+	if now.After(b.at) {
 		b.at = now
 	}
+	tokens, burst := b.limiter.TokensAt(b.at), float64(b.limiter.Burst())
+	b.back = max(min(b.back, burst-tokens), 0)
+	return tokens + b.back
 }
 
-// tokensLocked is how many tokens are there.
-func (b *Bucket) tokensLocked(now time.Time) float64 {
-	return min(b.tokens+max(now.Sub(b.at), 0).Seconds()*b.perSecond, float64(b.burst))
-}
-
-// SetLimit changes what NewBucket was given.
-func (b *Bucket) SetLimit(perSecond float64, burst int) error {
-	if !(perSecond > 0) || math.IsInf(perSecond, 1) {
-		return fmt.Errorf("ratelimit: bucket %s: %v tokens a second, want more than 0", b.name, perSecond)
-	}
-	if burst < 1 {
-		return fmt.Errorf("ratelimit: bucket %s: burst of %d, want at least 1", b.name, burst)
+// SetLimit changes what NewBucket was given, in the limiter of From for all who use it.
+func (b *Bucket) SetLimit(limit rate.Limit, burst int) error {
+	if err := check(b.name, limit, burst); err != nil {
+		return err
 	}
 	b.change(func(now time.Time) {
-		b.takeLocked(now, 0)
-		b.perSecond, b.burst = perSecond, burst
+		b.tokensLocked(now)
+		b.limiter.SetLimitAt(b.at, limit)
+		b.limiter.SetBurstAt(b.at, burst)
 	})
 	return nil
 }
@@ -154,7 +197,7 @@ func (b *Bucket) SetLimit(perSecond float64, burst int) error {
 // Stats is what a bucket is doing.
 type Stats struct {
 	Name      string
-	PerSecond float64
+	PerSecond rate.Limit
 	Burst     int
 	Tokens    float64       // there now; negative after Charge
 	Until     time.Time     // paused until then; zero: not paused
@@ -168,7 +211,7 @@ func (b *Bucket) Stats() Stats {
 	defer b.mu.Unlock()
 	now := time.Now()
 	s := Stats{
-		Name: b.name, PerSecond: b.perSecond, Burst: b.burst,
+		Name: b.name, PerSecond: b.limiter.Limit(), Burst: b.limiter.Burst(),
 		Tokens: b.tokensLocked(now), Until: b.until, Taken: uint64(b.taken),
 	}
 	end := now
@@ -194,9 +237,12 @@ func (b *Bucket) availableLocked(now time.Time) (n int, next time.Time) {
 	if b.until.After(now) {
 		return 0, b.until
 	}
-	tokens := b.tokensLocked(now)
+	limit, tokens := b.limiter.Limit(), b.tokensLocked(now)
+	if limit == rate.Inf { // its owner has set it free
+		return math.MaxInt32, now
+	}
 	whole := max(math.Floor(tokens), 0)
-	wait := (whole + 1 - tokens) / b.perSecond * float64(time.Second)
+	wait := (whole + 1 - tokens) / float64(limit) * float64(time.Second)
 	// A burst of math.MaxInt is more than an int holds when it has been a float. A microsecond
 	// more, so that rounding does not end a wait just before.
 	return int(min(whole, math.MaxInt32)), now.Add(time.Duration(min(wait, longest)) + time.Microsecond)
@@ -220,7 +266,8 @@ func (b *Bucket) Watch(f func()) (stop func()) {
 // TakeAll takes a token from each of the buckets, or none from any: then it gives one that
 // has none at now. A bucket that is there twice counts once, a nil one does not; the slice is
 // sorted, and both are taken out of it. Of the buckets in had the caller has a token that it
-// took before: these give none, but refuse while they are paused.
+// took before: these give none more, but refuse while they are paused, and are filled as if the token
+// had been there until now.
 func TakeAll(now time.Time, buckets []*Bucket, had ...*Bucket) (refused *Bucket) {
 	buckets = slices.DeleteFunc(buckets, func(b *Bucket) bool { return b == nil })
 	// In the order of numbers, so that two callers do not wait for each other's locks.
@@ -237,12 +284,70 @@ func TakeAll(now time.Time, buckets []*Bucket, had ...*Bucket) (refused *Bucket)
 			refused = b
 		}
 	}
-	if refused == nil {
-		for _, b := range buckets {
-			if !slices.Contains(had, b) {
-				b.takeLocked(now, 1)
+	if refused != nil {
+		return refused
+	}
+	for i, b := range buckets {
+		if slices.Contains(had, b) { // it has filled the bucket until now, when it is used
+			b.giveBackLocked(1)
+			b.takeLocked(now, 1)
+			continue
+		}
+		if b.takeIfThereLocked(now) {
+			continue
+		}
+		for _, other := range buckets[:i] { // another user of the limiter was faster
+			if !slices.Contains(had, other) {
+				other.giveBackLocked(1)
 			}
 		}
+		return b
 	}
-	return refused
+	return nil
+}
+
+// takeIfThereLocked takes a token that is there, unless another user of the limiter has taken it meanwhile.
+func (b *Bucket) takeIfThereLocked(now time.Time) bool {
+	b.tokensLocked(now)
+	if b.back >= 1 {
+		b.back--
+	} else if r := b.limiter.ReserveN(b.at, 1); b.limiter.TokensAt(b.at)+b.back < -1e-6 {
+		r.CancelAt(b.at)
+		return false
+	}
+	b.taken++
+	return true
+}
+
+// Wait takes a token, and waits until there is one. It returns the cause of ctx if that ends first, and
+// at once [context.DeadlineExceeded] if the next token comes after its deadline. Who waits is not served in any
+// order. It is for calls outside of runs, and for an SDK that wants a limiter.
+func (b *Bucket) Wait(ctx context.Context) error {
+	changed := make(chan struct{}, 1)
+	defer b.Watch(func() {
+		select {
+		case changed <- struct{}{}:
+		default:
+		}
+	})()
+	for {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		now := time.Now()
+		if TakeAll(now, []*Bucket{b}) == nil {
+			return nil
+		}
+		_, next := b.Available(now)
+		if deadline, ok := ctx.Deadline(); ok && next.After(deadline) {
+			return fmt.Errorf("ratelimit: bucket %s: the next token comes in %v: %w", b.name, next.Sub(now).Round(time.Millisecond), context.DeadlineExceeded)
+		}
+		timer := time.NewTimer(next.Sub(now))
+		select {
+		case <-timer.C:
+		case <-changed:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
 }

@@ -1,15 +1,22 @@
 package ratelimit
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"math"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
-func bucketOf(t testing.TB, name string, perSecond float64, burst int) *Bucket {
+func bucketOf(t testing.TB, name string, limit rate.Limit, burst int) *Bucket {
 	t.Helper()
-	b, err := NewBucket(name, perSecond, burst)
+	b, err := NewBucket(name, limit, burst)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -20,14 +27,14 @@ func bucketOf(t testing.TB, name string, perSecond float64, burst int) *Bucket {
 func TestBucketsThatMakeNoSenseAreRefused(t *testing.T) {
 	for _, b := range []struct {
 		name  string
-		rate  float64
+		limit rate.Limit
 		burst int
-	}{{"", 1, 1}, {"x", 0, 1}, {"x", -1, 1}, {"x", math.NaN(), 1}, {"x", math.Inf(1), 1}, {"x", 1, 0}} {
-		if _, err := NewBucket(b.name, b.rate, b.burst); err == nil {
-			t.Errorf("NewBucket(%q, %v, %d) succeeded", b.name, b.rate, b.burst)
+	}{{"", 1, 1}, {"x", 0, 1}, {"x", -1, 1}, {"x", rate.Limit(math.NaN()), 1}, {"x", rate.Limit(math.Inf(1)), 1}, {"x", rate.Inf, 1}, {"x", 1, 0}} {
+		if _, err := NewBucket(b.name, b.limit, b.burst); err == nil {
+			t.Errorf("NewBucket(%q, %v, %d) succeeded", b.name, b.limit, b.burst)
 		}
 	}
-	if err := bucketOf(t, "cloud", 1, 1).SetLimit(0, 1); err == nil || err.Error() != "ratelimit: bucket cloud: 0 tokens a second, want more than 0" {
+	if err := bucketOf(t, "cloud", 1, 1).SetLimit(0, 1); err == nil || err.Error() != "ratelimit: bucket cloud: 0 tokens a second, want more than 0, and fewer than without a limit" {
 		t.Errorf("SetLimit: %v", err)
 	}
 }
@@ -139,8 +146,8 @@ func TestChargesWithoutEndDoNotOverflow(t *testing.T) {
 // promise Q6; seen to fail: half as many again were taken.
 func TestTokensOfNoTimeAreCountedTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const burst, rate = 50, 10
-		b := bucketOf(t, "shared", rate, burst)
+		const burst, perSecond = 50, 10
+		b := bucketOf(t, "shared", perSecond, burst)
 		taken := 0
 		for range 100 {
 			read := time.Now().Add(50 * time.Millisecond)
@@ -151,7 +158,7 @@ func TestTokensOfNoTimeAreCountedTwice(t *testing.T) {
 				}
 			}
 		}
-		if most := burst + 10*rate; taken > most {
+		if most := burst + 10*perSecond; taken > most {
 			t.Errorf("%d tokens in 10 s, want %d at most", taken, most)
 		}
 	})
@@ -198,6 +205,34 @@ func TestTokensAreTakenFromAllOrNone(t *testing.T) {
 		much.Charge(25)
 		if got := much.Stats().Tokens; got != -16 {
 			t.Errorf("%v tokens after Charge, want -16", got)
+		}
+	})
+}
+
+// A token that was taken early is used when the run begins: until then it fills its bucket, so that
+// the calls of any time are those of the rate and one burst.
+//
+// promise Q6
+func TestTokenTakenEarlyCountsWhenItIsUsed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, other := bucketOf(t, "b", 1, 1), bucketOf(t, "other", 1, 1)
+		if TakeAll(time.Now(), []*Bucket{b}) != nil {
+			t.Fatal("a full bucket refuses")
+		}
+		time.Sleep(1500 * time.Millisecond)
+		if TakeAll(time.Now(), []*Bucket{b, other}, b) != nil {
+			t.Fatal("a bucket whose token was taken before refuses")
+		}
+		time.Sleep(999 * time.Millisecond)
+		if TakeAll(time.Now(), []*Bucket{b}) == nil {
+			t.Error("two calls within a second of a bucket of one a second")
+		}
+		time.Sleep(2 * time.Millisecond)
+		if TakeAll(time.Now(), []*Bucket{b}) != nil {
+			t.Error("no token a second after the last one was used")
+		}
+		if n := b.Stats().Taken; n != 2 {
+			t.Errorf("%d tokens taken, want 2", n)
 		}
 	})
 }
@@ -264,6 +299,125 @@ func TestThrottleUntilSetsTheEndOfAPause(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		if s := b.Stats(); s.Throttled != 20*time.Second || !s.Until.IsZero() {
 			t.Errorf("paused for %v in all, until %v; want 20s, and over", s.Throttled, s.Until)
+		}
+	})
+}
+
+// A client and a bucket that share a limiter use no more than it allows together, and what the client
+// has taken or reserved is gone for the bucket.
+//
+// promise Q6
+func TestBucketOfALimiterSharesItsTokens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limiter := rate.NewLimiter(10, 3)
+		b, err := From("sdk", limiter)
+		if err != nil {
+			t.Fatal(err)
+		}
+		limiter.AllowN(time.Now(), 2)
+		if TakeAll(time.Now(), []*Bucket{b}) != nil {
+			t.Error("the third token was refused")
+		}
+		if limiter.Allow() || TakeAll(time.Now(), []*Bucket{b}) != b {
+			t.Error("a fourth token was given")
+		}
+		limiter.ReserveN(time.Now(), 2)
+		n, next := b.Available(time.Now())
+		if wait := time.Until(next); n != 0 || wait < 300*time.Millisecond || wait > 301*time.Millisecond {
+			t.Errorf("%d tokens and the next in %v, want it after the two that are reserved", n, wait)
+		}
+		time.Sleep(time.Until(next))
+		if TakeAll(time.Now(), []*Bucket{b}) != nil {
+			t.Error("no token when Available says that there is one")
+		}
+		if err := b.SetLimit(1, 7); err != nil || limiter.Limit() != 1 || limiter.Burst() != 7 {
+			t.Errorf("%v; the limiter has %v and %d", err, limiter.Limit(), limiter.Burst())
+		}
+		b.Charge(70)
+		if tokens := limiter.Tokens(); tokens > -69 || limiter.Burst() != 7 {
+			t.Errorf("%v tokens and a burst of %d after a charge of 70", tokens, limiter.Burst())
+		}
+		for _, bad := range []*rate.Limiter{nil, rate.NewLimiter(rate.Inf, 1), rate.NewLimiter(0, 1), rate.NewLimiter(1, 0)} {
+			if _, err := From("bad", bad); err == nil {
+				t.Errorf("From takes %v", bad)
+			}
+		}
+	})
+}
+
+// One of two limiters is empty: the other one loses nothing by that.
+func TestRefusedTokenOfALimiterIsNotLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		full, empty := rate.NewLimiter(1, 5), rate.NewLimiter(1, 1)
+		one, _ := From("full", full)
+		other, _ := From("empty", empty)
+		empty.Allow()
+		for range 10 {
+			if TakeAll(time.Now(), []*Bucket{one, other}) != other {
+				t.Fatal("not refused by the empty one")
+			}
+		}
+		if full.Tokens() != 5 || one.Stats().Taken != 0 {
+			t.Errorf("%v tokens are left, want 5", full.Tokens())
+		}
+	})
+}
+
+// Users of a limiter that take at the same moment take no token twice, and lose none.
+//
+// Negative control: with takeIfThereLocked that looks at nothing more tokens are taken than came.
+func TestLimiterIsSharedByManyAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const perSecond, burst, seconds = 1000, 50, 20
+		limiter := rate.NewLimiter(perSecond, burst)
+		var taken atomic.Int64
+		var users sync.WaitGroup
+		for i := range 8 {
+			b, _ := From(fmt.Sprint(i), limiter)
+			users.Go(func() {
+				for end := time.Now().Add(seconds * time.Second); time.Now().Before(end); {
+					if i%2 == 0 && TakeAll(time.Now(), []*Bucket{b}) == nil || i%2 == 1 && limiter.Allow() {
+						taken.Add(1)
+						continue
+					}
+					time.Sleep(time.Millisecond)
+				}
+			})
+		}
+		users.Wait()
+		if n := taken.Load(); n > burst+seconds*perSecond || n < seconds*perSecond*9/10 {
+			t.Errorf("%d tokens in %d s of %d a second", n, seconds, perSecond)
+		}
+	})
+}
+
+func TestWaitTakesATokenWhenThereIsOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := bucketOf(t, "b", 1, 1)
+		began := time.Now()
+		for range 3 {
+			if err := b.Wait(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if d := time.Since(began).Round(time.Millisecond); d != 2*time.Second {
+			t.Errorf("three tokens after %v, want 2s", d)
+		}
+		short, cancel := context.WithTimeout(t.Context(), time.Second/2)
+		defer cancel()
+		if err := b.Wait(short); !errors.Is(err, context.DeadlineExceeded) || time.Since(began).Round(time.Millisecond) != 2*time.Second {
+			t.Errorf("%v after %v, want DeadlineExceeded at once", err, time.Since(began))
+		}
+		ended, end := context.WithCancelCause(t.Context())
+		why := errors.New("over")
+		time.AfterFunc(time.Millisecond, func() { end(why) })
+		if err := b.Wait(ended); !errors.Is(err, why) {
+			t.Errorf("%v, want the cause", err)
+		}
+		b.Throttle(time.Now().Add(time.Hour))
+		time.AfterFunc(time.Second, b.Resume)
+		if err := b.Wait(t.Context()); err != nil || time.Since(began) > 5*time.Second {
+			t.Errorf("%v after %v, want a token when the pause is ended", err, time.Since(began))
 		}
 	})
 }

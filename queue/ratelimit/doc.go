@@ -15,6 +15,10 @@
 // queue, keep the reservations of keys that were deduplicated or failed early. Keys without a
 // token wait in the queue and hold up no worker and no key of another bucket.
 //
+// An HTTP client or SDK that has a [rate.Limiter] shares it with a queue: From makes a bucket of it. Tokens
+// of every bucket lie in a rate.Limiter; what it cannot do is beside it: tokens given back, pauses, and a
+// debt beyond its burst.
+//
 // Package reconcile/quota builds on it: quotas by account and region, calls that are counted
 // where they are made, limits that adapt.
 package ratelimit

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/queue/ratelimit"
+	"golang.org/x/time/rate"
 )
 
 // A run tells the queue that a cloud asks for a pause: its key waits until then, and with it
@@ -22,6 +23,26 @@ func ExampleThrottled() {
 	// Output:
 	// list: eu-west-1 throttled until 2126-01-01T00:00:00Z: status 429
 	// true
+}
+
+// An SDK and a queue draw on one quota. The calls of runs have their token when the run begins, and all
+// others ask the limiter as before.
+func ExampleFrom() {
+	limiter := rate.NewLimiter(10, 2) // of the SDK
+	cloud, err := ratelimit.From("eu-west-1", limiter)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("a call of the SDK:", limiter.Allow())
+	for range 2 {
+		refused := ratelimit.TakeAll(time.Now(), []*ratelimit.Bucket{cloud}) // as a queue does
+		fmt.Println("a run:", refused == nil)
+	}
+	// Output:
+	// a call of the SDK: true
+	// a run: true
+	// a run: false
 }
 
 // Calls outside of runs take tokens too, of several buckets or of none.

@@ -88,16 +88,16 @@ func TestLateInitialisationThatFlapsIsSlowed(t *testing.T) {
 			t.Fatal(err)
 		}
 		type disk = store.Object[tagged, struct{}]
-		looks := 0
+		var looks atomic.Int64
 		none := func(context.Context, *disk) error { return nil }
 		r, err := external.New(s, external.ClientFuncs[tagged, struct{}]{
 			ObserveFunc: func(_ context.Context, o *disk) (external.Observation, error) {
-				looks++
+				n := looks.Add(1)
 				time.Sleep(10 * time.Millisecond)
 				switch {
-				case looks > 3000:
+				case n > 3000:
 					o.Spec.Tags = []string{"settled"}
-				case looks%2 == 0:
+				case n%2 == 0:
 					o.Spec.Tags = []string{"b", "a"}
 				default:
 					o.Spec.Tags = []string{"a", "b"}
@@ -124,8 +124,8 @@ func TestLateInitialisationThatFlapsIsSlowed(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		if looks > 30 {
-			t.Errorf("%d looks in a minute, want about 24", looks)
+		if n := looks.Load(); n > 30 {
+			t.Errorf("%d looks in a minute, want about 24", n)
 		}
 		slowed := c.Snapshot().Slowed
 		if len(slowed) != 1 || slowed[0].Field != "Tags" || slowed[0].Old == slowed[0].New {

@@ -85,7 +85,7 @@ func newScene(t *testing.T, w *world, edit ...func(*reconciletest.CloudOptions))
 	t.Helper()
 	n := *resources
 	o := reconciletest.CloudOptions{
-		UniqueNames: true, ReadRate: readRate.PerSecond, WriteRate: writeRate.PerSecond, PageSize: max(n/100, 10),
+		UniqueNames: true, ReadRate: float64(readRate.PerSecond), WriteRate: float64(writeRate.PerSecond), PageSize: max(n/100, 10),
 	}
 	for _, e := range edit {
 		e(&o)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tendhq/tend/internal/sleep"
 	"github.com/tendhq/tend/queue/ratelimit"
+	"golang.org/x/time/rate"
 )
 
 // budget is one bucket with what steers it.
@@ -52,7 +53,7 @@ func newBudget(name string, r Rate) (*budget, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &budget{bucket: bucket, rate: r, found: r.PerSecond, peak: r.PerSecond, low: r.PerSecond, share: 1}, nil
+	return &budget{bucket: bucket, rate: r, found: float64(r.PerSecond), peak: float64(r.PerSecond), low: float64(r.PerSecond), share: 1}, nil
 }
 
 // trickle is the rate of a bucket that is to give nothing, for there is none of
@@ -81,7 +82,7 @@ func (b *budget) applyLocked() {
 	if b.share == 0 {
 		perSecond, burst = trickle, 1
 	}
-	if err := b.bucket.SetLimit(perSecond, burst); err != nil {
+	if err := b.bucket.SetLimit(rate.Limit(perSecond), burst); err != nil {
 		panic(fmt.Sprintf("quota: %v", err)) // the numbers are ours, and were checked
 	}
 }
@@ -225,13 +226,13 @@ func (b *budget) turnLocked(ahead int) (turn time.Time, err error) {
 	s := b.bucket.Stats()
 	turn, tokens := time.Now(), s.Tokens
 	if pause := s.Until.Sub(turn); pause > 0 {
-		turn, tokens = s.Until, min(tokens+pause.Seconds()*s.PerSecond, float64(s.Burst))
+		turn, tokens = s.Until, min(tokens+pause.Seconds()*float64(s.PerSecond), float64(s.Burst))
 	}
 	if b.ahead {
 		tokens++
 	}
 	if missing := float64(ahead) + 1 - tokens; missing > 0 {
-		turn = turn.Add(time.Duration(min(missing/s.PerSecond*float64(time.Second), farAway)) + 1) // rounded up
+		turn = turn.Add(time.Duration(min(missing/float64(s.PerSecond)*float64(time.Second), farAway)) + 1) // rounded up
 	}
 	return turn, nil
 }
@@ -348,7 +349,7 @@ const (
 
 // riseLocked is how many seconds of full use the rate takes back to its peak.
 func (b *budget) riseLocked() float64 {
-	return math.Cbrt(max(b.peak-b.low, 0) / (steep * b.rate.Ceiling))
+	return math.Cbrt(max(b.peak-b.low, 0) / (steep * float64(b.rate.Ceiling)))
 }
 
 func (b *budget) lowerLocked(c call) {
@@ -361,7 +362,7 @@ func (b *budget) lowerLocked(c call) {
 	}
 	b.lowered = time.Now()
 	b.peak, b.used = b.found, 0
-	b.found = max(b.found*part, b.rate.Floor)
+	b.found = max(b.found*part, float64(b.rate.Floor))
 	b.low = b.found
 	b.applyLocked()
 }
@@ -369,13 +370,13 @@ func (b *budget) lowerLocked(c call) {
 // raiseLocked raises the rate by what one call is of a second's calls. A budget
 // that was not used up proves nothing about what the cloud would take.
 func (b *budget) raiseLocked(c call) {
-	if b.rate.Ceiling == 0 || b.found == b.rate.Ceiling || b.share == 0 || !c.tight || c.left.Before(b.lowered) {
+	if b.rate.Ceiling == 0 || b.found == float64(b.rate.Ceiling) || b.share == 0 || !c.tight || c.left.Before(b.lowered) {
 		return
 	}
 	b.used += 1 / (b.found * b.share)
 	after := b.used - b.riseLocked()
-	b.found = min(max(b.found, b.peak+steep*b.rate.Ceiling*after*after*after), b.rate.Ceiling)
-	if now := b.bucket.Stats().PerSecond; math.Abs(b.found*b.share-now) > now/100 || b.found == b.rate.Ceiling {
+	b.found = min(max(b.found, b.peak+steep*float64(b.rate.Ceiling)*after*after*after), float64(b.rate.Ceiling))
+	if now := float64(b.bucket.Stats().PerSecond); math.Abs(b.found*b.share-now) > now/100 || b.found == float64(b.rate.Ceiling) {
 		b.applyLocked() // not for each call: it wakes all waiters
 	}
 }

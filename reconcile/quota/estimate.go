@@ -64,7 +64,7 @@ func (c Cost) WritesPerSecond() float64 { return c.per(c.Writes) }
 
 // Use is the part of a rate that so many calls per second take: above 1 they do
 // not fit, and an interval takes that many times its length.
-func (r Rate) Use(perSecond float64) float64 { return perSecond / r.PerSecond }
+func (r Rate) Use(perSecond float64) float64 { return perSecond / float64(r.PerSecond) }
 
 // String is for reading.
 func (c Cost) String() string {

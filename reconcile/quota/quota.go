@@ -15,6 +15,7 @@ import (
 
 	"github.com/tendhq/tend/queue/ratelimit"
 	"github.com/tendhq/tend/store"
+	"golang.org/x/time/rate"
 )
 
 // Name says whose calls a quota counts. Parts that a cloud does not tell apart
@@ -64,7 +65,7 @@ func (o Op) String() string {
 // Rate is what one budget allows, to all servers together.
 type Rate struct {
 	// PerSecond is the calls per second; with a Ceiling, those to begin with.
-	PerSecond float64
+	PerSecond rate.Limit
 	// Burst is how many calls may be made at once after a rest; zero: a second's
 	// worth of PerSecond, at least 1. So Burst+PerSecond calls may fall into one second:
 	// where the cloud counts by the second, a Burst of 1 keeps to it.
@@ -75,26 +76,26 @@ type Rate struct {
 	// refused, soon to what it was before, then slowly, then ever faster: from a
 	// tenth of Ceiling to all of it within a minute. Zero: the rate stays as it
 	// is, and is never exceeded; set it where the quota is known.
-	Ceiling float64
+	Ceiling rate.Limit
 	// Floor is the least; zero: a hundredth of Ceiling.
-	Floor float64
+	Floor rate.Limit
 }
 
 func (r Rate) complete() (Rate, error) {
 	switch {
-	case !(r.PerSecond > 0) || math.IsInf(r.PerSecond, 0):
+	case !(r.PerSecond > 0) || math.IsInf(float64(r.PerSecond), 0):
 		return r, fmt.Errorf("PerSecond is %v, want more than zero", r.PerSecond)
 	case r.Burst < 0:
 		return r, fmt.Errorf("Burst is %d, want zero or more", r.Burst)
 	case r.Ceiling == 0 && r.Floor != 0:
 		return r, errors.New("Floor means nothing without Ceiling")
-	case r.Ceiling != 0 && (!(r.Ceiling >= r.PerSecond) || math.IsInf(r.Ceiling, 0)):
+	case r.Ceiling != 0 && (!(r.Ceiling >= r.PerSecond) || math.IsInf(float64(r.Ceiling), 0)):
 		return r, fmt.Errorf("Ceiling is %v, want zero or at least PerSecond, which is %v", r.Ceiling, r.PerSecond)
 	case !(r.Floor >= 0 && r.Floor <= r.PerSecond):
 		return r, fmt.Errorf("Floor is %v, want from zero to PerSecond, which is %v", r.Floor, r.PerSecond)
 	}
 	if r.Burst == 0 {
-		r.Burst = wholeBurst(r.PerSecond)
+		r.Burst = wholeBurst(float64(r.PerSecond))
 	}
 	if r.Ceiling != 0 && r.Floor == 0 {
 		r.Floor = min(r.Ceiling/100, r.PerSecond)

@@ -24,6 +24,7 @@ import (
 	"github.com/tendhq/tend/reconcile/quota"
 	"github.com/tendhq/tend/reconcile/reconciletest"
 	"github.com/tendhq/tend/store"
+	"golang.org/x/time/rate"
 )
 
 // One worker and an account without budget: its keys wait in the queue, and
@@ -186,7 +187,7 @@ func TestRetryAfterPausesTheBucketForEveryController(t *testing.T) {
 // Negative control: without raiseLocked the low start stayed at 5; without
 // lowerLocked the high start stayed at 200, and half of the calls were refused.
 func TestRateFindsTheRealQuota(t *testing.T) {
-	for _, start := range []float64{5, 200} {
+	for _, start := range []rate.Limit{5, 200} {
 		bubble(t, func(t *testing.T) {
 			cloud := must(reconciletest.NewCloud(&reconciletest.CloudOptions{Rate: 40}))
 			set := newSet(quota.Rate{PerSecond: start, Burst: 5, Ceiling: 200}, quota.Rate{})
@@ -807,8 +808,8 @@ func TestSetGivesTheSameQuotaAndNamesWhatCannotBe(t *testing.T) {
 	}
 	for want, r := range map[string]quota.Rate{
 		"PerSecond": {}, "Burst": {PerSecond: 1, Burst: -1}, "Ceiling is": {PerSecond: 2, Ceiling: 1},
-		"Floor is": {PerSecond: 2, Ceiling: 3, Floor: 2.5}, "Floor is NaN": {PerSecond: 2, Ceiling: 3, Floor: math.NaN()}, "without Ceiling": {PerSecond: 2, Floor: 1},
-		"Ceiling is +Inf": {PerSecond: 2, Ceiling: math.Inf(1)}, "PerSecond is +Inf": {PerSecond: math.Inf(1)}, "Floor is -1": {PerSecond: 2, Ceiling: 3, Floor: -1},
+		"Floor is": {PerSecond: 2, Ceiling: 3, Floor: 2.5}, "Floor is NaN": {PerSecond: 2, Ceiling: 3, Floor: rate.Limit(math.NaN())}, "without Ceiling": {PerSecond: 2, Floor: 1},
+		"Ceiling is +Inf": {PerSecond: 2, Ceiling: rate.Limit(math.Inf(1))}, "PerSecond is +Inf": {PerSecond: rate.Limit(math.Inf(1))}, "Floor is -1": {PerSecond: 2, Ceiling: 3, Floor: -1},
 	} {
 		if _, err := newSet(r, quota.Rate{}).Get(name); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "Read") {
 			t.Errorf("%+v: %v, want an error that names %s", r, err, want)

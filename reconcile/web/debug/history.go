@@ -89,7 +89,7 @@ func (h *handler) keep() {
 		st := b.Stats()
 		r := ringOf(s.buckets, st.Name)
 		r.counts[0] = min(r.counts[0], st.Taken) // it falls when more tokens came back than were taken
-		r.add([2]uint64{st.Taken, 0}, sample{second: uint32(min(st.PerSecond*reconcile.SampleEvery.Seconds(), 1<<31))})
+		r.add([2]uint64{st.Taken, 0}, sample{second: uint32(min(float64(st.PerSecond)*reconcile.SampleEvery.Seconds(), 1<<31))})
 	}
 	for _, rings := range []map[string]*ring{s.controllers, s.buckets} {
 		for name, r := range rings {

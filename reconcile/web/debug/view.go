@@ -350,7 +350,7 @@ func (h *handler) overview(ctx context.Context) (*overview, error) {
 func (h *handler) surroundings(v *overview) {
 	for _, b := range h.buckets() {
 		s := b.Stats()
-		v.Buckets = append(v.Buckets, bucketView{s.Name, s.PerSecond, s.Burst, s.Tokens, s.Until})
+		v.Buckets = append(v.Buckets, bucketView{s.Name, float64(s.PerSecond), s.Burst, s.Tokens, s.Until})
 	}
 	for _, r := range h.manager.Runners() {
 		if c, ok := r.(interface{ Snapshot() cache.Snapshot }); ok {

@@ -15,7 +15,7 @@ import (
 	"github.com/tendhq/tend/store/storetest/campaign"
 )
 
-var rate = flag.Float64("creates-per-second", 100, "what the cloud of a long run of creates grants")
+var granted = flag.Float64("creates-per-second", 100, "what the cloud of a long run of creates grants")
 
 // patience bounds a hang, and measures nothing.
 const patience = 5 * time.Minute
@@ -31,7 +31,7 @@ func Run(t *testing.T, n int, b store.Backend, start func(c Config) *campaign.Wo
 	// the quota make more calls in two seconds than may lie between what was paid and what arrives.
 	s := seen{declared: n, servers: 4, perSecond: 10, workers: 2, ttl: 2 * time.Second, window: 2 * time.Second}
 	if n >= 1000 {
-		s.perSecond, s.workers, s.ttl, s.window = *rate, 8, 5*time.Second, 10*time.Second
+		s.perSecond, s.workers, s.ttl, s.window = *granted, 8, 5*time.Second, 10*time.Second
 		s.exact = s.least() >= 5*time.Minute
 	}
 	c := newCloud()

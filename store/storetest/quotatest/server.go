@@ -16,6 +16,7 @@ import (
 	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/reconcile/quota"
 	"github.com/tendhq/tend/store"
+	"golang.org/x/time/rate"
 )
 
 // Config says how a server is to run.
@@ -82,7 +83,7 @@ func Serve(ctx context.Context, b store.Backend, c Config) error {
 
 func (c Config) limits(quota.Name) (quota.Limits, error) {
 	return quota.Limits{
-		Read: quota.Rate{PerSecond: 2 * c.PerSecond}, Write: quota.Rate{PerSecond: c.PerSecond, Burst: burst}, Judge: quota.HTTPError,
+		Read: quota.Rate{PerSecond: rate.Limit(2 * c.PerSecond)}, Write: quota.Rate{PerSecond: rate.Limit(c.PerSecond), Burst: burst}, Judge: quota.HTTPError,
 	}, nil
 }
 
