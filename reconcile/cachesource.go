@@ -207,7 +207,9 @@ func all[S, T any](when []Predicate[S, T]) Predicate[S, T] {
 	if len(when) == 0 {
 		return nil
 	}
-	return And(when...)
+	return func(c cache.Change[S, T]) bool {
+		return !slices.ContainsFunc(when, func(p Predicate[S, T]) bool { return !p(c) })
+	}
 }
 
 func setDefaultFunc[S, T any](p *Predicate[S, T], def Predicate[S, T]) {

@@ -16,18 +16,18 @@ type Selector struct {
 	Labels []Requirement
 }
 
-// Requirement is one condition on one label.
+// Requirement is one condition on one label, as [ParseSelector] makes it.
 type Requirement struct {
 	Key string
-	Op  selectorOp
-	// Values is what In and opNotIn compare with. The others have none.
+	op  selectorOp
+	// Values is what "in" and "notin" compare with. The others have none.
 	Values []string
 }
 
-// selectorOp is the operator of a [Requirement].
+// selectorOp is the operator of a Requirement.
 type selectorOp uint8
 
-// The operators. opNotIn and Missing also hold for an object without the label.
+// The operators. The last and opMissing also hold for an object without the label.
 const (
 	opExists selectorOp = iota
 	opMissing
@@ -50,7 +50,7 @@ func (s Selector) Matches(m *Meta) bool {
 
 func (r Requirement) matches(labels map[string]string) bool {
 	v, ok := labels[r.Key]
-	switch r.Op {
+	switch r.op {
 	case opExists:
 		return ok
 	case opMissing:
@@ -80,15 +80,15 @@ func (r Requirement) String() string {
 		values[i] = selectorWord(v)
 	}
 	switch {
-	case r.Op == opExists:
+	case r.op == opExists:
 		return key
-	case r.Op == opMissing:
+	case r.op == opMissing:
 		return "!" + key
-	case r.Op == opIn && len(values) == 1:
+	case r.op == opIn && len(values) == 1:
 		return key + "=" + values[0]
-	case r.Op == opNotIn && len(values) == 1:
+	case r.op == opNotIn && len(values) == 1:
 		return key + "!=" + values[0]
-	case r.Op == opIn:
+	case r.op == opIn:
 		return key + " in (" + strings.Join(values, ",") + ")"
 	}
 	return key + " notin (" + strings.Join(values, ",") + ")"
@@ -174,21 +174,21 @@ func (p *selectorParser) word() string {
 // well.
 func (p *selectorParser) requirement() (r Requirement, want string) {
 	if p.take("!") {
-		r.Op = opMissing
+		r.op = opMissing
 	}
 	r.Key = p.word()
 	if checkName("label", r.Key) != nil {
 		return r, "the key of a label"
 	}
-	if r.Op == opMissing {
+	if r.op == opMissing {
 		return r, ""
 	}
 	switch {
 	case p.take("!="):
-		r.Op = opNotIn
+		r.op = opNotIn
 		return p.oneValue(r)
 	case p.take("=="), p.take("="):
-		r.Op = opIn
+		r.op = opIn
 		return p.oneValue(r)
 	}
 	p.skip()
@@ -197,9 +197,9 @@ func (p *selectorParser) requirement() (r Requirement, want string) {
 	}
 	switch p.word() {
 	case "in":
-		r.Op = opIn
+		r.op = opIn
 	case "notin":
-		r.Op = opNotIn
+		r.op = opNotIn
 	default:
 		return r, `"=", "!=", "in" or "notin"`
 	}
