@@ -2,7 +2,6 @@ package store_test
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
@@ -341,24 +340,6 @@ func (b *breaking) Commit(ctx context.Context, t store.Txn) (store.Revision, err
 	return b.Backend.Commit(ctx, t)
 }
 
-// hexCodec is a codec whose bytes no other reads.
-type hexCodec struct{}
-
-func (hexCodec) Encode(v any) ([]byte, error) {
-	data, err := store.JSON.Encode(v)
-	return hex.AppendEncode(nil, data), err
-}
-
-func (hexCodec) Decode(data []byte, v any) error {
-	plain, err := hex.AppendDecode(nil, data)
-	if err != nil {
-		return err
-	}
-	return store.JSON.Decode(plain, v)
-}
-
-// Negative control: with the bytes of the source kept for the codec of the copy to
-// look into, every object failed.
 // written calls after at the end of the first List.
 type written struct {
 	store.Backend
@@ -409,24 +390,6 @@ func TestCopyOfRecordsIsMadeAgainAndChecked(t *testing.T) {
 		t.Error(err)
 	} else if data, err := rec.Encode(); err != nil || string(data) != "changed meanwhile" {
 		t.Errorf("the copy is %q, error %v", data, err)
-	}
-}
-
-func TestCopyGoesFromOneCodecToAnother(t *testing.T) {
-	bytes := &memory.Options{Encode: true}
-	other := &store.Options[bucketSpec, bucketStatus]{Codec: hexCodec{}}
-	from, to := newBuckets(t, newMemory(t, bytes), other), newBuckets(t, newMemory(t, bytes), nil)
-	want := must[*bucket](t)(from.Create(t.Context(), named("a")))
-	for _, way := range [][2]*buckets{{to, from}, {newBuckets(t, newMemory(t, bytes), other), to}} {
-		dst, src := way[0], way[1]
-		if n, err := store.Copy(t.Context(), dst, src); err != nil || n != 1 {
-			t.Fatalf("copied %d: %v", n, err)
-		}
-		got := stored(t, dst, want)
-		got.Revision = want.Revision
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("(-source +copy):\n%s", diff)
-		}
 	}
 }
 

@@ -150,17 +150,11 @@ func TestConversionsThatCannotWorkAreRefused(t *testing.T) {
 		"too many":   {Version: 2, Convert: conversions},
 		"a nil":      {Version: 2, Convert: []store.Conversion{nil}},
 		"no version": {Convert: conversions},
-		"no JSON":    {Version: 2, Convert: conversions[:1], Codec: notJSON{}},
 	} {
 		_, err := store.New(b, "Bucket", o)
 		wantErr(t, name, err, store.ErrInvalid)
 	}
 }
-
-type notJSON struct{}
-
-func (notJSON) Encode(any) ([]byte, error) { return []byte("x"), nil }
-func (notJSON) Decode([]byte, any) error   { return nil }
 
 // promise R3
 func TestConversionThatPanicsMakesOneObjectUndecodable(t *testing.T) {

@@ -19,3 +19,5 @@ func (o *Requirement) SetOp(v selectorOp) *Requirement {
 	o.op = v
 	return o
 }
+
+var KeepJSON = keepJSON
