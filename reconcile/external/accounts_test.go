@@ -80,7 +80,7 @@ func startAccounts(w *world, accounts []*account, edit ...func(*reconcile.Option
 // open makes the account's cloud, unless it is there.
 func (a *account) open() {
 	if a.cloud == nil {
-		a.cloud = must(reconciletest.NewCloud(&reconciletest.CloudOptions{UniqueNames: true, ReadRate: float64(a.read), WriteRate: float64(a.write), PageSize: max(a.n/100, 1)}))
+		a.cloud = must(reconciletest.NewCloud(&reconciletest.CloudOptions{UniqueNames: true, ReadRate: a.read, WriteRate: a.write, PageSize: max(a.n/100, 1)}))
 	}
 }
 
@@ -277,7 +277,7 @@ func TestTenantsOfAnAccountShareTheQuotaByWeight(t *testing.T) {
 				time.Sleep(20 * time.Millisecond)
 			}
 			bound{
-				name: "two tenants of an account", resources: 2 * n, writes: a.cloud.Writes(), least: atRate(2*n, float64(a.write)), ratio: 1.05,
+				name: "two tenants of an account", resources: 2 * n, writes: a.cloud.Writes(), least: atRate(2*n, a.write), ratio: 1.05,
 				took: time.Since(begun), reads: a.cloud.Calls("Get"), most: int(1.1 * 2 * n), refused: a.cloud.Calls("refused"),
 			}.check(t)
 		})

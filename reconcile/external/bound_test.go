@@ -15,6 +15,7 @@ import (
 	"github.com/tendhq/tend/reconcile/quota"
 	"github.com/tendhq/tend/reconcile/reconciletest"
 	"github.com/tendhq/tend/store"
+	"golang.org/x/time/rate"
 )
 
 // The tests of this file hold what an inventory of many resources costs, in calls and
@@ -66,8 +67,8 @@ func (b bound) check(t *testing.T) {
 }
 
 // atRate is how long so many calls take at so many a second.
-func atRate(calls int, perSecond float64) time.Duration {
-	return time.Duration(float64(calls) / perSecond * float64(time.Second))
+func atRate(calls int, perSecond rate.Limit) time.Duration {
+	return time.Duration(float64(calls) / float64(perSecond) * float64(time.Second))
 }
 
 // scene is a fleet under exact quotas, with what a test changes in it.
@@ -85,7 +86,7 @@ func newScene(t *testing.T, w *world, edit ...func(*reconciletest.CloudOptions))
 	t.Helper()
 	n := *resources
 	o := reconciletest.CloudOptions{
-		UniqueNames: true, ReadRate: float64(readRate.PerSecond), WriteRate: float64(writeRate.PerSecond), PageSize: max(n/100, 10),
+		UniqueNames: true, ReadRate: readRate.PerSecond, WriteRate: writeRate.PerSecond, PageSize: max(n/100, 10),
 	}
 	for _, e := range edit {
 		e(&o)
@@ -511,7 +512,7 @@ func TestCreatesAgainstAFailingCloudReachTheBound(t *testing.T) {
 	failing := func(o *reconciletest.CloudOptions) { o.FailEvery = 10 }
 	for name, c := range map[string]struct {
 		edit    func(*reconciletest.CloudOptions)
-		granted float64
+		granted rate.Limit
 		control func(*scene) // nil: the check passes
 	}{
 		"429 with Retry-After":                          {retryAfter, writeRate.PerSecond / 2, nil},
@@ -600,7 +601,7 @@ func TestCreatesThroughASilentCutReachTheBound(t *testing.T) {
 			}
 		}
 		s.until(time.Hour, func() bool { return s.made() >= s.n })
-		cut, recovery := int(length.Seconds()*writeRate.PerSecond/10), time.Duration(0)
+		cut, recovery := int(length.Seconds()*float64(writeRate.PerSecond)/10), time.Duration(0)
 		if !whole {
 			recovery = 30 * time.Second // which takes as long at every size
 		}

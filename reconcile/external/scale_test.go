@@ -192,7 +192,7 @@ func TestCallsOfAnIntervalAtScale(t *testing.T) {
 				t.Errorf("by inventory %v: %d calls in an interval, estimated were %d", byInventory, perInterval, cost.Reads)
 			}
 			t.Logf("%d resources, by inventory %v: %d calls in an interval of %v, %.2f %% of the read budget",
-				n, byInventory, perInterval, poll, 100*float64(perInterval)/poll.Seconds()/readRate.PerSecond)
+				n, byInventory, perInterval, poll, 100*float64(perInterval)/poll.Seconds()/float64(readRate.PerSecond))
 
 			// A hundredth drifts at one moment; when is the last one mended?
 			r := rand.New(rand.NewPCG(1, 2))

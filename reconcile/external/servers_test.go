@@ -17,6 +17,7 @@ import (
 	"github.com/tendhq/tend/reconcile/quota"
 	"github.com/tendhq/tend/reconcile/reconciletest"
 	"github.com/tendhq/tend/store"
+	"golang.org/x/time/rate"
 )
 
 // cord is a server's connection to the store. A server that is killed has lost it, and
@@ -143,10 +144,10 @@ func TestServersShareTheQuotaToTheBound(t *testing.T) {
 		// Slower than elsewhere: at the whole rate a hundredth of the disks would be there
 		// before the others have noticed that a server is gone.
 		n := max(*resources, 1000)
-		rate := max(10, writeRate.PerSecond*float64(n)/100_000)
-		limits := quota.Limits{Read: quota.Rate{PerSecond: 2 * rate}, Write: quota.Rate{PerSecond: rate, Burst: 3}, Judge: judgeCloud}
+		limit := max(10, writeRate.PerSecond*rate.Limit(n)/100_000)
+		limits := quota.Limits{Read: quota.Rate{PerSecond: 2 * limit}, Write: quota.Rate{PerSecond: limit, Burst: 3}, Judge: judgeCloud}
 		calls := &callLog{}
-		w.cloud = must(reconciletest.NewCloud(&reconciletest.CloudOptions{UniqueNames: true, ReadRate: 2 * rate, WriteRate: rate}))
+		w.cloud = must(reconciletest.NewCloud(&reconciletest.CloudOptions{UniqueNames: true, ReadRate: 2 * limit, WriteRate: limit}))
 		w.o.Poll, w.o.PollPhase, w.o.ExclusiveCreate = 10*time.Minute, true, true
 		var all []*server
 		for i := range 3 {
@@ -156,7 +157,7 @@ func TestServersShareTheQuotaToTheBound(t *testing.T) {
 		for i := range n {
 			must(w.store.Create(t.Context(), &disk{Meta: store.Meta{Namespace: "t", Name: fmt.Sprintf("d%05d", i)}, Spec: diskSpec{Size: "1", Zone: "z"}}))
 		}
-		begun, least := time.Now(), atRate(n, rate)
+		begun, least := time.Now(), atRate(n, limit)
 		made := func() int { return w.cloud.Calls("Create") - w.cloud.Calls("refused") }
 		wait := func(until int) {
 			for made() < until && time.Since(begun) < 3*least {
@@ -183,7 +184,7 @@ func TestServersShareTheQuotaToTheBound(t *testing.T) {
 			s.stop()
 		}
 		const window = 10 * time.Second
-		if got, most := busiest(calls.writes, window), int(window.Seconds()*rate)+limits.Write.Burst; got > most {
+		if got, most := busiest(calls.writes, window), int(window.Seconds()*float64(limit))+limits.Write.Burst; got > most {
 			t.Errorf("%d writes within %v, the grant is %d", got, window, most)
 		}
 		if got := w.cloud.Calls("Create") - b.refused; got != n {

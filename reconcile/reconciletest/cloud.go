@@ -10,6 +10,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
 // The errors of a [Cloud], besides [QuotaError] and those of the context.
@@ -52,11 +54,11 @@ type CloudOptions struct {
 	DeleteTakes time.Duration
 	// Rate is the quota in calls per second over all calls, with a burst of one
 	// second's worth; zero: none.
-	Rate float64
+	Rate rate.Limit
 	// ReadRate and WriteRate are quotas of their own, in calls per second, for
 	// Get and List and for Create, Update and Delete, each with a burst of one
 	// second's worth; zero: none besides Rate. [Cloud.Grant] changes them.
-	ReadRate, WriteRate float64
+	ReadRate, WriteRate rate.Limit
 	// RetryAfter is the least that a refused call is told to wait; zero: until
 	// the next call fits into the quota.
 	RetryAfter time.Duration
@@ -125,8 +127,8 @@ type allowance struct {
 	refill time.Time
 }
 
-func newAllowance(rate float64, now time.Time) allowance {
-	return allowance{rate: rate, tokens: max(rate, 1), refill: now}
+func newAllowance(limit rate.Limit, now time.Time) allowance {
+	return allowance{rate: float64(limit), tokens: max(float64(limit), 1), refill: now}
 }
 
 // fill adds the tokens that came since the last call, of the part that is granted, and
