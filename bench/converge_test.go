@@ -64,7 +64,7 @@ func newDisks(b *testing.B, kind string, backend store.Backend) *diskStore {
 	return s
 }
 
-func newMemory(b *testing.B, o *inmemory.Options) *inmemory.Backend {
+func newMemory(b *testing.B, o *inmemory.Options) store.FullBackend {
 	backend, err := inmemory.New(o)
 	if err != nil {
 		b.Fatal(err)

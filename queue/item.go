@@ -40,7 +40,7 @@ func (q *Queue[K]) item(s *shard, i uint32, e *entry, it *Item[K]) {
 // run. Without it the key keeps the one it has. An add that came during the run
 // still raises it. The zero Priority changes nothing.
 func (i Item[K]) WithPriority(p Priority) Item[K] {
-	if !p.IsZero() {
+	if !p.isZero() {
 		i.Priority = p
 		i.shard |= chosen
 	}

@@ -86,7 +86,7 @@ func (s *supervisor[K]) run(ctx context.Context) error {
 	}
 	s.k.mu.Unlock()
 	if again {
-		return fmt.Errorf("reconcile: controller %q: %w", s.k.name, ErrRunning)
+		return fmt.Errorf("reconcile: controller %q: %w", s.k.name, errRunning)
 	}
 	for _, f := range s.sources.allFeeds() {
 		if f.owns && s.k.kindOf() == "" {

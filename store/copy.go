@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 )
 
 // Copy copies every object of a kind from one store to another, on another
@@ -43,7 +42,7 @@ func Copy[S, T any](ctx context.Context, dst, src *Store[S, T]) (int, error) {
 }
 
 // CopyRecords is [Copy] for a program without the kind's types: it copies the stored bytes as
-// they are, of any codec, version or encryption. It returns how many records it wrote. A
+// they are, of any version or encryption. It returns how many records it wrote. A
 // record that is already there is skipped, so that a copy that broke off can be made again.
 // At the end every record of src, as it is then, is compared with that of dst: if one is
 // missing or has other bytes, the error is [ErrConflict]. No controller should work on the
@@ -168,10 +167,7 @@ func copyOne[S, T any](ctx context.Context, dst, src *Store[S, T], r Record) (bo
 	if err != nil {
 		return false, err
 	}
-	v := &value[S, T]{Object: *c, store: dst, schema: dst.version}
-	if reflect.TypeOf(src.codec) == reflect.TypeOf(dst.codec) { // else dst's cannot look into them
-		v.stored = f.record.Bytes
-	}
+	v := &value[S, T]{Object: *c, store: dst, schema: dst.version, stored: f.record.Bytes}
 	_, err = dst.insert(ctx, v)
 	if !errors.Is(err, ErrConflict) {
 		return err == nil, err

@@ -9,12 +9,12 @@ import (
 	"github.com/tendhq/tend/internal/contain"
 )
 
-// Code of the user's runs in the codec, in the methods of the types of spec and status
+// Code of the user's runs in the methods of the types of spec and status
 // (MarshalJSON, UnmarshalText, Clone, Equal, String and so on), and in the functions of
 // [Options]. What it does wrong (promise R6) is a [*DecodeError] of the stored object, or
 // [ErrInvalid] of the object that is to be stored.
 
-// call calls f, which may call the codec and methods of the types of spec and status. Where
+// call calls f, which may call methods of the types of spec and status. Where
 // they are not the user's, no goroutine is needed.
 func (s *Store[S, T]) call(f func() error) error {
 	if s.code {
@@ -41,7 +41,7 @@ func (s *Store[S, T]) undecodable(r Record, err error) error {
 		}
 		err = s.hideDecode(err)
 	}
-	return &DecodeError{Kind: s.kind, Key: r.Key, Revision: r.Revision, Err: err}
+	return &DecodeError{kind: s.kind, Key: r.Key, Revision: r.Revision, err: err}
 }
 
 // failed reports whether a function did not return.
@@ -50,7 +50,7 @@ func failed(err error) bool {
 	return panicked || errors.Is(err, contain.ErrGoexit)
 }
 
-// hasCode reports whether a type has a method somewhere that is called by the codec, or to
+// hasCode reports whether a type has a method somewhere that is called by JSON, or to
 // copy, compare or print it.
 func hasCode(t reflect.Type, seen map[reflect.Type]bool) bool {
 	if _, known := immutable[t]; known || seen[t] || t == rawMessage {

@@ -88,3 +88,12 @@ func (p plan) Reread() (Plan, error) {
 
 // KnowNoPlans makes a sharded placement one of the version before plans. It is for before Run.
 func KnowNoPlans(p Placement) { p.(*elector).divides = false }
+
+func (o *Options) SetMargin(v time.Duration) *Options {
+	o.margin = v
+	return o
+}
+
+const MaxWeight = maxWeight
+
+var ErrRunning = errRunning

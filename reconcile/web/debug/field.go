@@ -59,7 +59,7 @@ func (r objectRow) failing() bool {
 }
 
 // field counts all objects, and keeps their keys as long as there are few enough.
-func (h *Handler) field(ctx context.Context) *fieldView {
+func (h *handler) field(ctx context.Context) *fieldView {
 	v := &fieldView{Each: 1}
 	kept := 0
 	for _, k := range h.o.Objects {

@@ -397,7 +397,7 @@ func (p *printer) ask(v *askView) {
 		p.Trail = append(p.Trail, cell{Text: clean(v.Key), Link: of.page()})
 	}
 	form := &actionForm{Title: says.button, Do: of.Do, Controller: of.Controller, Key: of.Key, Kind: of.Kind, Finalizer: of.Finalizer, Back: of.page()}
-	if v.Do == SetWorkers {
+	if v.Do == actionWorkers {
 		form.Workers = strconv.Itoa(v.Workers)
 	}
 	p.add(section{Note: v.Question, Ask: form})
@@ -451,7 +451,7 @@ func (p *printer) inventories(all []inventoryView) {
 		if v.Held != "" {
 			s.Note, s.Bad = s.Note+"; nothing is pruned: "+clean(v.Held), true
 			if p.may {
-				s.Actions = []cell{{Text: actionTexts[ReleasePrune].button, Link: link("ask", string(ReleasePrune), "kind", v.Kind)}}
+				s.Actions = []cell{{Text: actionTexts[releasePrune].button, Link: link("ask", string(releasePrune), "kind", v.Kind)}}
 			}
 		}
 		p.add(s)
@@ -638,7 +638,7 @@ func (p *printer) head(v *oneView) {
 		if c.Paused != "" {
 			pause = reconcile.ActionResume
 		}
-		s.Actions = actions(c.Name, "", pause, SetWorkers, RetryFailed)
+		s.Actions = actions(c.Name, "", pause, actionWorkers, actionRetryFailed)
 	}
 	p.add(s)
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/queue/ratelimit"
 	"github.com/tendhq/tend/reconcile"
-	"github.com/tendhq/tend/reconcile/external"
 	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/reconcile/web/debug"
 	"github.com/tendhq/tend/store"
@@ -29,7 +28,7 @@ import (
 type shop struct {
 	manager    *reconcile.Manager
 	store      *store.Store[spec, status]
-	h          *debug.Handler
+	h          http.Handler
 	controller *reconcile.Controller[reconcile.Request]
 	quota      *ratelimit.Bucket
 }
@@ -244,7 +243,7 @@ func TestPausedObjectIsNotFailing(t *testing.T) {
 		if !o.Paused {
 			return makeReady(s, o)
 		}
-		o.SetCondition(store.Condition{Type: store.ConditionSynced, Status: store.False, Reason: external.ReasonPaused})
+		o.SetCondition(store.Condition{Type: store.ConditionSynced, Status: store.False, Reason: "ReconcilePaused"})
 		_, err := s.store.UpdateStatus(context.Background(), o)
 		return reconcile.Result{}, err
 	}, func(t *testing.T, s *shop) {

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/reconcile"
-	"github.com/tendhq/tend/reconcile/external"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/objects"
 )
@@ -79,7 +78,7 @@ type (
 // The states that objects can be filtered by.
 var objectStates = []string{"ready", "not ready", "failing", "waiting", "deleting", "paused", "undecodable"}
 
-func (h *Handler) objectKind(name string) (objects.Kind, error) {
+func (h *handler) objectKind(name string) (objects.Kind, error) {
 	for _, k := range h.o.Objects {
 		if k.Kind() == name {
 			return k, nil
@@ -123,7 +122,7 @@ func (r objectRow) in(state string) bool {
 }
 
 // objectPage looks at all objects of a kind and shows some, in the order of their keys.
-func (h *Handler) objectPage(ctx context.Context, q url.Values) (*objectsView, error) {
+func (h *handler) objectPage(ctx context.Context, q url.Values) (*objectsView, error) {
 	k, err := h.objectKind(q.Get("kind"))
 	if err != nil {
 		return nil, err
@@ -186,7 +185,7 @@ func (v *objectsView) count(r objectRow) {
 }
 
 // object shows one object whole.
-func (h *Handler) object(ctx context.Context, kind, printed string) (*objectView, error) {
+func (h *handler) object(ctx context.Context, kind, printed string) (*objectView, error) {
 	k, err := h.objectKind(kind)
 	if err != nil {
 		return nil, err
@@ -227,7 +226,7 @@ func (h *Handler) object(ctx context.Context, kind, printed string) (*objectView
 		}
 		v.Keys = append(v.Keys, controllerKey{c.Name(), row, c.RecentRuns(ctx, printed)})
 	}
-	v.Events = h.eventsOf(external.EventQuery{Kind: kind, Key: key, Limit: manyRows})
+	v.Events = h.eventsOf(kind, key, manyRows)
 	return v, nil
 }
 
@@ -256,7 +255,7 @@ func heldUp(o objects.Object, now time.Time) string {
 
 // searchObjects finds objects of every kind by their keys. A kind that cannot be listed keeps
 // nothing from those that look for another.
-func (h *Handler) searchObjects(ctx context.Context, v *searchView) {
+func (h *handler) searchObjects(ctx context.Context, v *searchView) {
 	for _, k := range h.o.Objects {
 		page := &objectsView{Contains: v.Contains}
 		rows, err := page.read(ctx, k, "")
@@ -491,24 +490,24 @@ func objectActions(r objectRow) (links []cell) {
 	if len(r.Key) > linkBytes {
 		return nil
 	}
-	pause := ObjectPause
+	pause := objectPause
 	if r.Paused {
-		pause = ObjectResume
+		pause = objectResume
 	}
-	for _, a := range []reconcile.Action{ObjectReconcile, pause} {
+	for _, a := range []reconcile.Action{objectReconcile, pause} {
 		links = append(links, cell{Text: actionTexts[a].button, Link: link("ask", string(a), "kind", r.Kind, "key", r.Key)})
 	}
 	for _, f := range r.Finalizers {
 		links = append(links, cell{
-			Text: actionTexts[RemoveFinalizer].button + " " + clean(f), Link: link("ask", string(RemoveFinalizer), "kind", r.Kind, "key", r.Key, "finalizer", f),
+			Text: actionTexts[removeFinalizer].button + " " + clean(f), Link: link("ask", string(removeFinalizer), "kind", r.Kind, "key", r.Key, "finalizer", f),
 		})
 	}
 	return links
 }
 
 // carryOutOn does an action on an object, or on the inventory of a kind.
-func (h *Handler) carryOutOn(ctx context.Context, a Action) error {
-	if a.Do == ReleasePrune {
+func (h *handler) carryOutOn(ctx context.Context, a Action) error {
+	if a.Do == releasePrune {
 		for _, i := range h.o.Inventories {
 			r, ok := i.(interface{ Release(context.Context) error })
 			if ok && i.Snapshot().Kind == a.Kind {
@@ -525,7 +524,7 @@ func (h *Handler) carryOutOn(ctx context.Context, a Action) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", errBadQuery, err)
 	}
-	if a.Do == RemoveFinalizer {
+	if a.Do == removeFinalizer {
 		_, err = k.RemoveFinalizer(ctx, key, a.Finalizer)
 	} else {
 		_, err = objects.Do(ctx, k, key, strings.TrimPrefix(string(a.Do), "object-"))
