@@ -12,8 +12,7 @@ import (
 // what was created in external systems is still known. Only revisions are new.
 // It returns how many objects it wrote. An object that is already there with
 // the same uid is skipped, so that a copy that broke off can be made again; one
-// with another uid is [ErrExists]. Fields that this program does not know are copied
-// if both stores have the same codec.
+// with another uid is [ErrExists]. Fields that this program does not know are copied.
 //
 // At the end Copy compares every object of src, as it is then, with that of dst. If one
 // differs or is missing, because src was written meanwhile, or either store since an
