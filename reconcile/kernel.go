@@ -86,8 +86,9 @@ func (k *kernel[K]) takeMail() {
 
 // Priorities of what sources add: what was there at the start comes after what
 // happens. What is not in order there comes first, so that a process that does not live
-// long enough to look at everything still gets on.
+// long enough to look at everything still gets on. A resync comes last.
 var (
+	bandResync  = queue.At(-101)
 	bandInitial = queue.At(-100)
 	bandUnready = queue.At(-99)
 	bandLive    = queue.At(0)

@@ -115,7 +115,7 @@ func (t *settler[K]) settle(item queue.Item[K], d decision, o Outcome) {
 		if t.k.o.Resync <= 0 || t.gone(item.Key) {
 			item.Done()
 		} else {
-			item.WithPriority(bandInitial).After(t.untilResync())
+			item.WithPriority(bandResync).After(t.untilResync(item.Priority))
 		}
 	}
 }
@@ -172,11 +172,15 @@ func askedToWait(last error) bool {
 
 // untilResync takes a random 0 to 20 % off the interval, so that keys that ran
 // together do not come back together. A fifth is not enough after a start, when
-// the whole list ran at once: keys that ran then are spread over the interval.
-func (t *settler[K]) untilResync() time.Duration {
+// the whole list ran at once: keys that a source's first list brought are spread over
+// the interval, once. Their next run is a resync, and ran has its band.
+func (t *settler[K]) untilResync(ran queue.Priority) time.Duration {
 	jitter := t.k.o.Resync / 5
-	since := t.k.since() - t.k.view.Load().opened
-	return t.k.o.Resync - rand.N(max(jitter, t.k.o.Resync-5*since)+1)
+	if ran == bandInitial || ran == bandUnready {
+		since := t.k.since() - t.k.view.Load().opened
+		jitter = max(jitter, t.k.o.Resync-5*since)
+	}
+	return t.k.o.Resync - rand.N(jitter+1)
 }
 
 // gone reports whether every source that can tell says that nothing is declared
