@@ -170,6 +170,12 @@ func askedToWait(last error) bool {
 	return ratelimit.IsThrottled(last)
 }
 
+// failing reports whether a key with this last error counts as one that fails. A key whose runs were
+// asked to wait since a failure does, one that never failed does not.
+func failing(last error) bool {
+	return last != nil && !ratelimit.IsThrottled(failureOf(last))
+}
+
 // untilResync takes a random 0 to 20 % off the interval, so that keys that ran
 // together do not come back together. A fifth is not enough after a start, when
 // the whole list ran at once: keys that a source's first list brought are spread over
@@ -199,8 +205,7 @@ func (t *settler[K]) failedBefore(item queue.Item[K], d decision) bool {
 		return false
 	}
 	e, _ := t.k.q.Lookup(item.Key)
-	last := failureOf(e.LastError)
-	return last != nil && !ratelimit.IsThrottled(last)
+	return failing(e.LastError)
 }
 
 // tell calls the hooks, or logs that a key failed, or works again.
