@@ -24,6 +24,8 @@ type (
 		Total  int            `json:"total"`
 		States map[string]int `json:"states"`
 		Error  string         `json:"error,omitempty"` // they cannot be listed
+		// StandsOff counts, by the condition's reason, objects that runs leave alone without failing.
+		StandsOff map[string]int `json:"standsOff,omitempty"`
 		// Partial: they are those of this server's shards, and there may be others.
 		Partial bool        `json:"partial,omitempty"`
 		rows    []fieldCell // if Each is 1, by key
@@ -87,7 +89,7 @@ func (h *Handler) field(ctx context.Context) *fieldView {
 	v := &fieldView{Each: 1}
 	kept := 0
 	for _, k := range h.o.Objects {
-		one := fieldKind{Kind: k.Kind(), States: map[string]int{}, Partial: objects.Partial(k)}
+		one := fieldKind{Kind: k.Kind(), States: map[string]int{}, StandsOff: map[string]int{}, Partial: objects.Partial(k)}
 		fails, err := h.failingKeys(ctx, k.Kind())
 		if err == nil {
 			err = one.read(ctx, k, fails, &kept)
@@ -120,11 +122,28 @@ func (f *fieldKind) read(ctx context.Context, k objects.Kind, fails map[string]b
 		f.Total++
 		state := stateOf(o, len(fails) > 0 && fails[o.Key().String()])
 		f.States[state]++
+		if why := standsOff(o, state); why != "" && !fails[o.Key().String()] {
+			f.StandsOff[why]++
+		}
 		if *kept++; *kept <= maxCells {
 			f.rows = append(f.rows, fieldCell{state, o.Key().String(), o.Key()})
 		}
 	}
 	return nil
+}
+
+// standsOff says why the runs of an object do nothing for it although none fails; empty: they do, or
+// the object waits for its turn, or its kind has secrets, for which a reason would have to be searched.
+func standsOff(o objects.Object, state string) string {
+	if state != "failing" {
+		return ""
+	}
+	for _, c := range o.Conditions {
+		if c.Type == store.ConditionSynced && c.Status == store.False {
+			return c.Reason
+		}
+	}
+	return ""
 }
 
 // stateOf is fieldState without a copy of the object: there may be a million.

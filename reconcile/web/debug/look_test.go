@@ -344,3 +344,24 @@ func TestObjectWhoseRunsPanicIsNotAsDeclared(t *testing.T) {
 		wantAll(t, get(t, s.h, http.StatusOK, "view", "objects", "kind", "bucket", "state", "failing", "format", "text"), "a ")
 	})
 }
+
+// An object that runs leave alone, as a resource that is another's, is shown with the reason: no key fails
+// that would say it.
+// Seen to fail: "of the objects 2 failing." and no reason anywhere.
+func TestObjectsThatAreLeftAloneShowTheirReason(t *testing.T) {
+	run := func(s *shop, o *bucket) (reconcile.Result, error) {
+		if !strings.HasPrefix(o.Name, "foreign") {
+			return makeReady(s, o)
+		}
+		o.SetCondition(store.Condition{Type: store.ConditionSynced, Status: store.False, Reason: external.ReasonNotOurs, Message: "the resource is there, and another's"})
+		_, err := s.store.UpdateStatus(context.Background(), o)
+		return reconcile.Result{}, err
+	}
+	withShop(t, run, func(t *testing.T, s *shop) {
+		s.declare(t, "a", "foreign-b", "failing-c")
+		says := s.overview(t).Overview.Says
+		if want := "of the objects 2 failing (left alone: 1 NotOurs)."; !strings.HasSuffix(says, want) {
+			t.Errorf("it says %q, want it to end in %q", says, want)
+		}
+	})
+}
