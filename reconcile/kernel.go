@@ -227,7 +227,7 @@ func (k *kernel[K]) dropOthers() {
 }
 
 // report reports one failure, once: to the hook or else to the log. again says that
-// the one before it failed too. added goes to the log line.
+// the one before it failed too, and that this one is no news. added goes to the log line.
 func (k *kernel[K]) report(f Failure[K], again bool, added ...slog.Attr) {
 	if hook := k.o.Hooks.OnError; hook != nil {
 		k.contain("OnError", func() { hook(f) })

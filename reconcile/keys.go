@@ -143,7 +143,7 @@ func (c inspection[K]) Keys(ctx context.Context, q KeyQuery) (KeyPage, error) {
 		}
 		page.Next, page.More, page.Looked = p.Next, p.More, max(page.Looked, p.Looked)
 		for _, e := range p.Entries {
-			if !q.Failed || failing(e.LastError) {
+			if !q.Failed || failed(e.LastError) {
 				page.Keys = append(page.Keys, keySnapshot(e))
 			}
 		}
@@ -175,7 +175,7 @@ func keySnapshot[K comparable](e queue.Entry[K]) KeySnapshot {
 	}
 	if e.LastError != nil {
 		s.Error = fmt.Sprint(e.LastError) // survives an Error method that panics
-		s.Throttled, s.Failing = askedToWait(e.LastError), failing(e.LastError)
+		s.Throttled, s.Failing = askedToWait(e.LastError), failed(e.LastError)
 	}
 	return s
 }
