@@ -88,3 +88,6 @@ func (p plan) Reread() (Plan, error) {
 
 // KnowNoPlans makes a sharded placement one of the version before plans. It is for before Run.
 func KnowNoPlans(p Placement) { p.(*elector).divides = false }
+
+// DivisionOf is the number by which servers tell whether they divide a group alike.
+func DivisionOf(s *Singletons) int { return s.e.division }
