@@ -42,7 +42,7 @@ func TestRowOfFailuresIsLoggedOnceAndItsEndToo(t *testing.T) {
 // Within a row of failures another error is logged, and the row again at 16, 32, 64 … attempts. Times, counts
 // and ids in the text make no other error.
 //
-// Seen to fail: one line in all, of the error that was mended first.
+// Before: one line in all, of the first error.
 func TestAnotherErrorWithinARowIsLogged(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b, n := new(lockedBuffer), 0

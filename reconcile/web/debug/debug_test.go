@@ -450,7 +450,7 @@ func TestAnotherSitesPageCannotAct(t *testing.T) {
 }
 
 // A proxy may rewrite the Host of what it passes on: a page under a name of Hosts is our own.
-// Seen to fail: 403, although Hosts allowed the name.
+// Before: 403, although Hosts allowed the name.
 func TestPageBehindAProxyThatRewritesHostCanAct(t *testing.T) {
 	var asked []debug.Action
 	hosts := func(o *debug.Options) { allow(&asked)(o); o.Hosts = []string{"tend.example", "*"} }

@@ -347,7 +347,7 @@ func TestObjectWhoseRunsPanicIsNotAsDeclared(t *testing.T) {
 
 // An object that runs leave alone, as a resource that is another's, is shown with the reason: no key fails
 // that would say it.
-// Seen to fail: "of the objects 2 failing." and no reason anywhere.
+// Before: "of the objects 2 failing." and no reason anywhere.
 func TestObjectsThatAreLeftAloneShowTheirReason(t *testing.T) {
 	run := func(s *shop, o *bucket) (reconcile.Result, error) {
 		if !strings.HasPrefix(o.Name, "foreign") {
