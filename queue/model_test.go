@@ -271,8 +271,8 @@ func (m *model) cancel(key string, now time.Time) bool {
 	k := m.keys[key]
 	switch {
 	case k == nil:
-	case k.state == StateDelayed:
-		k.attempts, k.failed = 0, false
+	case k.state == StateDelayed && k.attempts == 0:
+		k.failed = false
 		m.idle(key, now)
 		return true
 	case k.state == StateRunning && k.added && !k.again.IsZero():

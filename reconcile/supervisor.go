@@ -490,7 +490,7 @@ func (s *supervisor[K]) retryParked() {
 	now, limit := time.Now(), max(s.k.o.Resync, time.Hour)
 	for e := range s.k.q.Snapshot() {
 		if e.State == queue.StateParked && now.Sub(e.Since) >= limit-rand.N(limit/5) {
-			_ = s.k.q.AddWith(e.Key, queue.AddOptions{Urgent: true, Replace: true, Priority: bandInitial, Reason: "slow resync"})
+			_ = s.k.q.AddWith(e.Key, queue.AddOptions{Urgent: true, Replace: true, Priority: bandResync, Reason: "slow resync"})
 		}
 	}
 }

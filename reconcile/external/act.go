@@ -18,9 +18,6 @@ import (
 	"github.com/tendhq/tend/store"
 )
 
-// settle is the time from a create to the look that should find its resource.
-const settle = time.Second
-
 // heldPause is the time after which a deletion that waits for an operator asks again.
 const heldPause = time.Minute
 
@@ -57,7 +54,7 @@ func (a *attempt[S, T]) act(ctx, calls context.Context, next action) (reconcile.
 		a.Object.SetTerminating(reason, message)
 		return a.later(), nil
 	case doWait:
-		return reconcile.Result{Requeue: true}, nil
+		return a.awaitVisible(), nil
 	case doMissing:
 		return a.standoff(ctx, reasonMissing, "the resource does not exist, and the policy forbids to create it"), nil
 	case doRefuse:
@@ -125,7 +122,17 @@ func (a *attempt[S, T]) makeIt(ctx, calls context.Context) (reconcile.Result, er
 	}
 	a.synced(store.True, "", "")
 	a.event(ctx, false, reasonCreated, "created the resource "+cmp.Or(a.Stored().Intent.ExternalName, "of "+a.Object.Key().String()))
-	return reconcile.Result{RequeueAfter: min(settle, a.o.CreationGrace)}, nil
+	return reconcile.Result{RequeueAfter: min(a.visible.first(), a.o.CreationGrace)}, nil
+}
+
+// awaitVisible looks again for what a create made, or may have made: at twice its age, and at the end of the
+// grace.
+func (a *attempt[S, T]) awaitVisible() reconcile.Result {
+	age := time.Since(a.view.learned)
+	if a.view.phase == succeeded {
+		a.visible.missed(min(age, a.o.CreationGrace/2))
+	}
+	return reconcile.Result{Requeue: true, RequeueAfter: max(minListWait, min(max(age, settle), time.Until(a.view.graceEnd)))}
 }
 
 func (a *attempt[S, T]) deleteIt(ctx, calls context.Context) (reconcile.Result, error) {
@@ -171,7 +178,7 @@ func (a *attempt[S, T]) maintain(ctx, calls context.Context, next action) (recon
 			return a.fail(ctx, reasonStoreFailed, fmt.Errorf("location: %w", err))
 		}
 	}
-	reason, message := "", ""
+	reason, message, adopted := "", "", false
 	switch next {
 	case doUpdate:
 		o := a.forClient()
@@ -181,6 +188,7 @@ func (a *attempt[S, T]) maintain(ctx, calls context.Context, next action) (recon
 		}
 		a.keepStatus(o)
 		a.event(ctx, false, a.updated(), "updated the resource")
+		adopted = a.updated() == reasonAdopted
 	case doTolerate:
 		a.tolerated = true
 		reason, message = reasonDiffers, "the resource differs, and the policy forbids to update it"
@@ -197,7 +205,11 @@ func (a *attempt[S, T]) maintain(ctx, calls context.Context, next action) (recon
 	if !a.said {
 		a.Object.SetReady()
 	}
-	return a.later(), nil
+	res := a.later()
+	if adopted { // a look says whether the resource carries our mark now
+		res.RequeueAfter = min(res.RequeueAfter, settle)
+	}
+	return res, nil
 }
 
 func (a *attempt[S, T]) updated() string {

@@ -41,6 +41,7 @@ type Reconciler[S, T any] struct {
 	deletes   deletions
 	seen      sightings
 	batched   atomic.Bool // a delete went out by a Batch, which pays for its calls
+	visible   visibility
 }
 
 // New makes a Reconciler. It starts nothing. It returns an error for a nil store or
@@ -92,7 +93,7 @@ func (r *Reconciler[S, T]) Controller(name string, c *cache.Cache[S, T], o *reco
 		options = *o
 	}
 	sources := []reconcile.Source[reconcile.Request]{reconcile.FromWith(c, &reconcile.FromOptions[S, T]{
-		When: reconcile.Or(reconcile.Changed[S, T], policyChanged[S, T]), ByOthers: reconcile.BecameUnready[S, T],
+		When: reconcile.Or(r.changed, policyChanged[S, T]), ByOthers: reconcile.BecameUnready[S, T],
 		Urgent: reconcile.Or(reconcile.Urgent[S, T], policyChanged[S, T]),
 	})}
 	if d := r.o.Depends; d != nil {
@@ -104,6 +105,17 @@ func (r *Reconciler[S, T]) Controller(name string, c *cache.Cache[S, T], o *reco
 		return nil, err
 	}
 	return ctrl, ctrl.Watch(sources...)
+}
+
+// changed is [reconcile.Changed] but for our finalizer: a run puts it on the object, and needs no other run
+// for that. Such a run would look for what a create made at once, before the creates that wait.
+func (r *Reconciler[S, T]) changed(c cache.Change[S, T]) bool {
+	if c.Old != nil && c.New != nil && !c.Old.HasFinalizer(r.o.Finalizer) && c.New.HasFinalizer(r.o.Finalizer) {
+		held := *c.Old
+		held.Finalizers = append(slices.Clip(held.Finalizers), r.o.Finalizer)
+		c.Old = &held
+	}
+	return reconcile.Changed(c)
 }
 
 // policyChanged passes a change of an object's own policy: one that it pauses has no poll
@@ -368,6 +380,9 @@ func (a *attempt[S, T]) observe(ctx, calls context.Context) error {
 		return err
 	}
 	a.view.seen, a.view.observed, a.view.deleted = seen, true, a.memory.deleted
+	if seen.Exists && a.view.young {
+		a.visible.found()
+	}
 	if seen.Exists {
 		a.name = o.Intent.ExternalName
 	}

@@ -97,3 +97,6 @@ func (o *Options) SetMargin(v time.Duration) *Options {
 const MaxWeight = maxWeight
 
 var ErrRunning = errRunning
+
+// DivisionOf is the number by which servers tell whether they divide a group alike.
+func DivisionOf(s *Singletons) int { return s.e.division }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/internal/body"
+	"github.com/tendhq/tend/internal/origin"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/objects"
@@ -230,7 +231,7 @@ func (h *handler) prepare(r *http.Request) (a Access, q url.Values, err error) {
 		return a, nil, &failure{http.StatusForbidden, err}
 	}
 	// Reads too: a browser sends those of any page, and a watch takes a place.
-	if err := h.origin.Check(&http.Request{Method: http.MethodPost, Host: r.Host, Header: r.Header, URL: r.URL}); err != nil {
+	if err := origin.Check(h.origin, &http.Request{Method: http.MethodPost, Host: r.Host, Header: r.Header, URL: r.URL}, h.o.Hosts); err != nil {
 		return a, nil, fail(http.StatusForbidden, "this came from another site's page")
 	}
 	if len(r.URL.RawQuery) > maxQuery { // before anything of it is logged

@@ -10,6 +10,7 @@ import (
 	"strconv"
 
 	"github.com/tendhq/tend/internal/ascii"
+	"github.com/tendhq/tend/internal/origin"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/store"
 )
@@ -68,7 +69,7 @@ func (h *handler) act(ctx context.Context, w http.ResponseWriter, r *http.Reques
 		http.Error(w, "this page only shows", http.StatusMethodNotAllowed)
 		return
 	}
-	if err := h.origin.Check(r); err != nil {
+	if err := origin.Check(h.origin, r, h.o.Hosts); err != nil {
 		http.Error(w, "this came from another site's page", http.StatusForbidden)
 		return
 	}

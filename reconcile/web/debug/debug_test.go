@@ -449,6 +449,36 @@ func TestAnotherSitesPageCannotAct(t *testing.T) {
 	}
 }
 
+// A proxy may rewrite the Host of what it passes on: a page under a name of Hosts is our own.
+// Before: 403, although Hosts allowed the name.
+func TestPageBehindAProxyThatRewritesHostCanAct(t *testing.T) {
+	var asked []debug.Action
+	hosts := func(o *debug.Options) { allow(&asked)(o); o.Hosts = []string{"tend.example", "*"} }
+	bubble(t, hosts, func(t *testing.T, w *world, h *debug.Handler) {
+		for _, c := range []struct {
+			origin, site string
+			want         int
+		}{
+			{"https://tend.example", "", http.StatusSeeOther},
+			{"https://TEND.example:8443", "", http.StatusSeeOther},
+			{"https://tend.example", "cross-site", http.StatusForbidden},
+			{"https://tend.example.evil.example", "", http.StatusForbidden},
+			{"null", "", http.StatusForbidden},
+		} {
+			post(t, h, c.want, func(r *http.Request) {
+				r.Host = "10.0.0.3:8080"
+				r.Header.Set("Origin", c.origin)
+				if c.site != "" {
+					r.Header.Set("Sec-Fetch-Site", c.site)
+				}
+			}, "do", "kick", "c", "bucket", "key", "logs")
+		}
+	})
+	if len(asked) != 2 {
+		t.Errorf("%d were asked about, want the 2 of our own", len(asked))
+	}
+}
+
 func TestKeyShowsItsEventsAndOthersDoNot(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *world, h http.Handler) {
 		for range 3 {

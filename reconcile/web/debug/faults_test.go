@@ -239,3 +239,32 @@ func TestKeyThatStillFailsIsNotShownAsThrottled(t *testing.T) {
 		}
 	})
 }
+
+// Result.Requeue raises the attempts, for its backoff, and is no failure: a key that asked to run again
+// and was asked to wait since then does not fail, and is not retried as one that does.
+// Seen to fail: "volumes: k fails (429 Too Many Requests)", in red.
+func TestKeyThatAskedToRunAgainDoesNotFail(t *testing.T) {
+	runs := 0
+	single(t, reconcile.Options[string]{}, func(context.Context, string) (reconcile.Result, error) {
+		if runs++; runs < 3 {
+			return reconcile.Result{Requeue: true}, nil
+		}
+		return reconcile.Result{}, ratelimit.Throttled(nil, time.Now().Add(time.Minute), errors.New("429 Too Many Requests"))
+	}, func(c *reconcile.Controller[string], h *debug.Handler) {
+		add(t, c, "k")
+		time.Sleep(10 * time.Second)
+		k, _ := inspected(c).Key(t.Context(), "k")
+		if k.Failing || !k.Throttled || k.Attempts == 0 {
+			t.Fatalf("after %d runs it is %+v", runs, k)
+		}
+		overview := get(t, h, http.StatusOK, "format", "text")
+		wantAll(t, overview, "Nothing fails, and nothing is stuck.", "no key's last run failed")
+		page, err := inspected(c).Keys(t.Context(), reconcile.KeyQuery{Failed: true})
+		if err != nil || len(page.Keys) != 0 {
+			t.Errorf("keys that failed: %+v, %v; want none", page.Keys, err)
+		}
+		if one := get(t, h, http.StatusOK, "c", "volumes", "key", "k", "format", "text"); strings.Contains(one, "failures in a row") {
+			t.Errorf("failures are shown where none was:\n%s", one)
+		}
+	})
+}

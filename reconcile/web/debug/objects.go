@@ -59,6 +59,7 @@ type (
 		Error       string            `json:"error,omitempty"` // it cannot be decoded
 		exact       store.Key
 		object      objects.Object
+		keyFails    bool // the last run of its key failed, whatever is stored
 	}
 
 	objectView struct {
@@ -131,7 +132,11 @@ func (h *handler) objectPage(ctx context.Context, q url.Values) (*objectsView, e
 	if v.State != "" && !slices.Contains(objectStates, v.State) {
 		return nil, fmt.Errorf("%w: no state of that name", errBadQuery)
 	}
-	rows, err := v.read(ctx, k, q.Get("after"))
+	fails, err := h.failingKeys(ctx, k.Kind())
+	if err != nil {
+		return nil, err
+	}
+	rows, err := v.read(ctx, k, fails, q.Get("after"))
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +153,7 @@ func (h *handler) objectPage(ctx context.Context, q url.Values) (*objectsView, e
 
 // read counts all objects, and returns the first of those that are wanted after a key:
 // one more than fit, if there are more.
-func (v *objectsView) read(ctx context.Context, k objects.Kind, after string) ([]objectRow, error) {
+func (v *objectsView) read(ctx context.Context, k objects.Kind, fails map[string]bool, after string) ([]objectRow, error) {
 	rows := make([]objectRow, 0, 2*pageRows)
 	for o, err := range objects.States(ctx, k, store.Selector{}) {
 		if err == nil && ctx.Err() != nil {
@@ -158,6 +163,7 @@ func (v *objectsView) read(ctx context.Context, k objects.Kind, after string) ([
 			return nil, err
 		}
 		r := rowOfObject(o)
+		r.keyFails = fails[r.Key]
 		v.count(r)
 		if r.Key <= after || !strings.Contains(r.Key, v.Contains) || !r.in(v.State) {
 			continue
@@ -258,7 +264,7 @@ func heldUp(o objects.Object, now time.Time) string {
 func (h *handler) searchObjects(ctx context.Context, v *searchView) {
 	for _, k := range h.o.Objects {
 		page := &objectsView{Contains: v.Contains}
-		rows, err := page.read(ctx, k, "")
+		rows, err := page.read(ctx, k, nil, "")
 		if err != nil {
 			v.Unlisted = append(v.Unlisted, fmt.Sprintf("%s (%v)", k.Kind(), err))
 			continue

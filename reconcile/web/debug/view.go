@@ -319,10 +319,6 @@ func (h *handler) overview(ctx context.Context) (*overview, error) {
 			return nil, err
 		}
 		for _, k := range page.Keys {
-			if k.Throttled && k.Attempts == 0 {
-				page.More = false // the others have failed no more often
-				continue
-			}
 			v.Failing = append(v.Failing, controllerKey{Controller: c.Name(), keyRow: rowOf(k, snap)})
 		}
 		v.FailingMore = v.FailingMore || page.More
