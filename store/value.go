@@ -96,7 +96,11 @@ func (s *Store[S, T]) decode(r Record) (found[S, T], error) {
 		}
 		return f, nil
 	}
-	f.shared = false
+	return s.decodeEncoded(r)
+}
+
+func (s *Store[S, T]) decodeEncoded(r Record) (found[S, T], error) {
+	f := found[S, T]{schema: s.version, record: r}
 	if err := s.call(func() error { return s.decodeBytes(&f, r) }); err != nil {
 		return f, s.undecodable(r, err)
 	}

@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -69,6 +70,7 @@ func (s *shape[V]) writable(given *V, mendText bool) (*V, error) {
 		return given, nil
 	}
 	r := s.find(given)
+	defer reports.Put(r)
 	if r.refused == nil && r.text == nil && !r.other {
 		return given, nil
 	}
@@ -81,14 +83,19 @@ func (s *shape[V]) writable(given *V, mendText bool) (*V, error) {
 		s.form.mend(reflect.ValueOf(mended).Elem(), mendText)
 	}
 	again := s.find(mended)
+	defer reports.Put(again)
 	return mended, firstOf(again.refused, again.text)
 }
 
 func (s *shape[V]) find(v *V) *report {
-	r := &report{path: make([]string, 0, 8)}
+	r := reports.Get().(*report)
+	*r = report{path: r.path[:0]}
 	r.in(s.name, s.form, reflect.ValueOf(v).Elem(), firstDepth)
 	return r
 }
+
+// reports are those of values that were looked through: every write looks through one.
+var reports = sync.Pool{New: func() any { return new(report) }}
 
 func firstOf(errs ...error) error {
 	for _, err := range errs {
