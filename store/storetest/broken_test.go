@@ -131,22 +131,6 @@ var broken = []struct {
 			return b.inner.Commit(ctx, t)
 		}
 	}},
-	{"a commit beside others is said not to be made, although it will be, when its context ends", "Commit/of many at once", func(b *override) {
-		var under atomic.Int32
-		b.commit = func(ctx context.Context, t store.Txn) (store.Revision, error) {
-			defer under.Add(-1)
-			if under.Add(1) == 1 {
-				time.Sleep(time.Microsecond) // fake time: lets the others come
-				return b.inner.Commit(ctx, t)
-			}
-			time.Sleep(time.Microsecond)
-			r, err := b.inner.Commit(context.WithoutCancel(ctx), t)
-			if ctx.Err() != nil {
-				return 0, context.Cause(ctx)
-			}
-			return r, err
-		}
-	}},
 	{"check and write are two steps", "Commit/of many writers", func(b *override) {
 		b.commit = func(ctx context.Context, t store.Txn) (store.Revision, error) {
 			if r, err := b.inner.Commit(ctx, store.Txn{Guards: t.Guards, If: t.If}); err != nil || len(t.Ops) == 0 {

@@ -323,44 +323,6 @@ var commitChecks = []check{
 			}
 		}
 	}},
-	{"Commit/of many at once whose contexts end, each was made, was not, or says that it cannot tell", func(e *env) {
-		const rounds, many = 4, 24
-		var mu sync.Mutex
-		notMade := []store.Key{} // by what their Commits said
-		for round := range rounds {
-			var all sync.WaitGroup
-			begin := make(chan struct{})
-			for i := range many {
-				k := key(fmt.Sprint("k", round, "-", i))
-				ctx, cancel := context.WithCancel(e.ctx)
-				all.Go(func() {
-					<-begin
-					_, err := e.b.Commit(ctx, store.Txn{Ops: []store.Op{put(k, "1")}})
-					cancel()
-					if err != nil && !errors.Is(err, store.ErrUnknownOutcome) {
-						mu.Lock()
-						defer mu.Unlock()
-						notMade = append(notMade, k)
-					}
-				})
-				all.Go(func() {
-					<-begin
-					for range round * many * 2 * (i % 4) { // some while they are queued, some on their way
-						runtime.Gosched()
-					}
-					cancel()
-				})
-			}
-			close(begin)
-			all.Wait()
-		}
-		for range many {
-			e.head() // what is on its way behind its caller's back gets there
-		}
-		for _, k := range notMade {
-			e.wantMissing(k)
-		}
-	}},
 	{"Commit/a Value that is kept is stamped with its revision, once, before it is read", func(e *env) {
 		first := &stamped{}
 		r := e.commit(store.Op{Kind: kind, Key: key("a"), Put: first})
