@@ -131,6 +131,9 @@ func (p *pairs) serve(t *testing.T, b store.Backend, server string, poll time.Du
 // Two kinds with the same names, two servers, several shards, a second and a third time of
 // everything, wall clocks that are set back and forth, and reconcilers that write into what they
 // get. A fault that needs one of these shows nowhere in a world of one thing that happens once.
+//
+// Seen to fail: with no list for gained shards, with a condition that is not taken at a time before
+// its own, and with no copy of the object for a run.
 func TestWorldOfTwoOfEachThingStaysAsDeclared(t *testing.T) {
 	for name, o := range map[string]*memory.Options{"bytes": {Encode: true}, "values": nil} {
 		t.Run(name, func(t *testing.T) {

@@ -35,7 +35,8 @@ func (k *heldKV) Txn(ctx context.Context, req *pb.TxnRequest, _ ...grpc.CallOpti
 }
 
 // Whatever a Commit has gone through when its context ends, its error does not say that nothing
-// was written if a request with it has left.
+// was written if a request with it has left. Seen to fail: without ErrUnknownOutcome in withdraw the
+// two that were sent after they waited said that they were not made.
 func TestCommitThatIsGivenUpSaysWhetherItWasSent(t *testing.T) {
 	var answered error
 	unsent, unknown := context.Canceled, store.ErrUnknownOutcome
