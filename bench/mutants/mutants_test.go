@@ -53,6 +53,9 @@ func TestMutantsAreCaughtByTestsThatTellTheDifference(t *testing.T) {
 			}
 		}
 	}
+	if _, _, err := b.reached(t.Context(), test{sample, "TestMapsMoreThanThereIs"}); err != nil {
+		t.Errorf("a test that maps memory without using it cannot be run: %v", err)
+	}
 	if _, _, err := b.reached(t.Context(), test{sample, "TestNone"}); err == nil {
 		t.Error("a test that is not there was run")
 	}

@@ -177,6 +177,56 @@ var typedChecks = []check{
 			}
 		}
 	}},
+	{"Store/each edit takes effect, of what was edited before too", func(e *env) {
+		s := e.spoken()
+		at := store.Key{Name: "a"}
+		o, err := s.Create(e.ctx, &spokenObject{Meta: store.Meta{Name: "a", Labels: map[string]string{store.LabelOwner: "me"}}})
+		if err != nil {
+			e.Fatal(err)
+		}
+		for i := range 4 {
+			is := fmt.Sprint(i)
+			edit := func(o *spokenObject) {
+				o.Spec.Text, o.Labels, o.Annotations = is, map[string]string{"l": is, store.LabelOwner: "me"}, map[string]string{"a": is}
+			}
+			for what, write := range map[string]func() (*spokenObject, error){
+				"Update": func() (*spokenObject, error) { edit(o); return s.Update(e.ctx, o) },
+				"Mutate": func() (*spokenObject, error) {
+					return s.Mutate(e.ctx, at, func(o *spokenObject) error { edit(o); return nil })
+				},
+				"Apply": func() (*spokenObject, error) {
+					declared := &spokenObject{Meta: store.Meta{Name: "a"}}
+					edit(declared)
+					did, err := s.Apply(e.ctx, []*spokenObject{declared}, "me", 0)
+					if did.Updated != 1 {
+						e.Errorf("Apply of the edit %s did %+v", is, did)
+					}
+					return o, err
+				},
+				"UpdateStatus": func() (*spokenObject, error) {
+					o.Status.Text = is
+					o.SetCondition(store.Condition{Type: "Other", Status: store.True, Message: is})
+					return s.UpdateStatus(e.ctx, o)
+				},
+			} {
+				is = what + " " + fmt.Sprint(i)
+				if _, err := write(); err != nil {
+					e.Fatalf("%s: %v", is, err)
+				}
+				before := o.Generation
+				if o, err = s.Get(e.ctx, at); err != nil {
+					e.Fatal(err)
+				}
+				c, _ := o.Condition("Other")
+				if what == "UpdateStatus" && (o.Status.Text != is || c.Message != is || o.Generation != before) {
+					e.Errorf("after %s the status is %q, the condition %q, the generation %d after %d", is, o.Status.Text, c.Message, o.Generation, before)
+				}
+				if what != "UpdateStatus" && (o.Spec.Text != is || o.Labels["l"] != is || o.Annotations["a"] != is || o.Generation != before+1) {
+					e.Errorf("after %s the object has %q, labels %v, annotations %v, generation %d after %d", is, o.Spec.Text, o.Labels, o.Annotations, o.Generation, before)
+				}
+			}
+		}
+	}},
 	{"Store/what was given to it and what it gave belongs to the caller", func(e *env) {
 		s := e.spoken()
 		full := func() spoken {

@@ -1,0 +1,111 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"google.golang.org/grpc"
+
+	"github.com/tendhq/tend/store"
+)
+
+// heldKV is a server that answers when it is told to.
+type heldKV struct {
+	pb.KVClient
+	requests int
+	answer   chan struct{} // one for each request
+}
+
+func (k *heldKV) Txn(ctx context.Context, req *pb.TxnRequest, _ ...grpc.CallOption) (*pb.TxnResponse, error) {
+	k.requests++
+	select {
+	case <-k.answer:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	resp := &pb.TxnResponse{Header: &pb.ResponseHeader{}, Succeeded: true}
+	for range req.Success {
+		resp.Responses = append(resp.Responses, &pb.ResponseOp{Response: &pb.ResponseOp_ResponseTxn{ResponseTxn: &pb.TxnResponse{}}})
+	}
+	return resp, nil
+}
+
+// Whatever a Commit has gone through when its context ends, its error does not say that nothing
+// was written if a request with it has left. Seen to fail: without ErrUnknownOutcome in withdraw the
+// two that were sent after they waited said that they were not made.
+func TestCommitThatIsGivenUpSaysWhetherItWasSent(t *testing.T) {
+	var answered error
+	unsent, unknown := context.Canceled, store.ErrUnknownOutcome
+	for _, c := range []struct {
+		name     string
+		ahead    int // Commits before it: the first leaves alone, those behind it wait
+		together int // Commits that leave with it
+		answers  int // requests that the server has answered when the context ends
+		want     error
+	}{
+		{"sent at once", 0, 0, 0, unknown},
+		{"waiting", 1, 0, 0, unsent},
+		{"waiting behind others", 1, 3, 0, unsent},
+		{"sent after it waited", 1, 0, 1, unknown},
+		{"sent with others after they waited", 1, 3, 1, unknown},
+		{"answered at once", 0, 0, 1, answered},
+		{"answered after it waited", 1, 0, 2, answered},
+		{"answered with others", 1, 3, 2, answered},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				kv := &heldKV{answer: make(chan struct{})}
+				b := &batcher{kv: kv, most: 10, bytes: 1 << 20, inflight: 1, timeout: time.Hour, touched: make(map[address]bool)}
+				n := 0
+				commit := func(ctx context.Context) chan error {
+					n++
+					m := &member{
+						txn: store.Txn{Ops: []store.Op{{Kind: "thing", Key: store.Key{Name: string(rune('a' + n))}}}},
+						req: &pb.TxnRequest{}, size: 1, ops: 1,
+					}
+					done := make(chan error, 1)
+					go func() { done <- b.commit(ctx, m) }()
+					synctest.Wait()
+					return done
+				}
+				var others []chan error
+				for range c.ahead {
+					others = append(others, commit(t.Context()))
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				it := commit(ctx)
+				for range c.together {
+					others = append(others, commit(t.Context()))
+				}
+				for range c.answers {
+					kv.answer <- struct{}{}
+					synctest.Wait()
+				}
+				cancel()
+				synctest.Wait()
+				close(kv.answer)
+				err := <-it
+				if !errors.Is(err, c.want) || c.want != nil && !errors.Is(err, context.Canceled) || c.want == unsent && errors.Is(err, store.ErrUnknownOutcome) {
+					t.Errorf("the error is %v, want %v", err, c.want)
+				}
+				for _, other := range others {
+					if err := <-other; err != nil {
+						t.Errorf("another Commit failed: %v", err)
+					}
+				}
+				b.close()
+				sent := c.ahead + 1
+				if c.want == unsent && c.together == 0 {
+					sent-- // it has left the queue, and nothing went out for it
+				}
+				if kv.requests != sent {
+					t.Errorf("%d requests were sent, want %d", kv.requests, sent)
+				}
+			})
+		})
+	}
+}
