@@ -178,12 +178,22 @@ func (b *bench) control(ctx context.Context, c promises.Control, ids map[int]boo
 	case len(reached) == 0:
 		return errors.New("the test reaches none of the operator's mutants there")
 	}
+	hang := map[int]bool{}
 	for range tries {
 		for _, m := range reached {
-			if failed, _, err := b.run(ctx, test{c.Test.Package, c.Test.Name}, m.ID, "", mostBroken(took)); err != nil || failed {
+			if hang[m.ID] {
+				continue
+			}
+			failed, err := b.broken(ctx, test{c.Test.Package, c.Test.Name}, m.ID, took)
+			switch hang[m.ID] = errors.Is(err, errHangs); {
+			case hang[m.ID]:
+			case err != nil || failed:
 				return err
 			}
 		}
+	}
+	if hang[reached[0].ID] {
+		return fmt.Errorf("the test hangs with %s: it must say what is wrong", reached[0])
 	}
 	return fmt.Errorf("the test passes with each of %d mutants, such as %s", len(reached), reached[0])
 }
@@ -260,7 +270,7 @@ func (b *bench) propose(ctx context.Context, c promises.Control) (promises.Contr
 		if i >= mostProposals {
 			break
 		}
-		if failed, _, err := b.run(ctx, t, m.ID, "", mostBroken(took)); err != nil || failed {
+		if failed, err := b.broken(ctx, t, m.ID, took); err != nil && !errors.Is(err, errHangs) || failed {
 			return promises.Control{Test: c.Test, Func: mutate.Func(m.Package, m.Func), Op: m.Op}, err
 		}
 	}

@@ -2,6 +2,7 @@
 // mutants.
 //
 //	go run ./bench/mutants queue store              each mutant of these packages: the score, and what survived
+//	go run ./bench/mutants -sample 60 queue         60 of them, which -seed chooses
 //	go run ./bench/mutants -for 10m queue           a sample of them, as large as that allows
 //	go run ./bench/mutants -changed HEAD~3 -for 2m  of the functions that changed since that commit
 //	go run ./bench/mutants -controls                the controls of internal/promises/table.txt
@@ -10,7 +11,7 @@
 //	go run ./bench/mutants -promises Q4 E1          what tests the promises have
 //
 // It runs from the root of the repository. A test is first run with all mutants off, and must
-// pass; then with each mutant that it reaches. One that hangs has noticed.
+// pass; then with each mutant that it reaches. One that hangs, twice, has not decided.
 package main
 
 import (
@@ -36,6 +37,8 @@ func main() {
 	flag.DurationVar(&o.most, "for", 24*time.Hour, "begin nothing more after so long")
 	flag.DurationVar(&o.slow, "slow", 20*time.Second, "leave out tests that take longer than this; not with -controls")
 	flag.Uint64Var(&o.seed, "seed", 1, "of the order in which the mutants of a package are tried")
+	flag.IntVar(&o.sample, "sample", 0, "try so many mutants of each package; 0: all")
+	flag.IntVar(&atOnce, "p", atOnce, "how many tests run at once")
 	flag.Usage = func() {
 		fmt.Fprintln(os.Stderr, "usage: mutants [flags] [package ...]")
 		flag.PrintDefaults()
@@ -54,6 +57,7 @@ type options struct {
 	part, changed            string
 	most, slow               time.Duration
 	seed                     uint64
+	sample                   int
 }
 
 func run(ctx context.Context, o options, args []string) error {

@@ -3,6 +3,10 @@
 package main
 
 import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -70,7 +74,7 @@ func survivors(t *testing.T, b *bench) {
 		t.Fatal(err, reaches)
 	}
 	for _, m := range b.mutants {
-		caught, some := b.caught(t.Context(), m, reaches)
+		caught, some, _ := b.caught(t.Context(), m, reaches)
 		switch {
 		case m.Func == "Unused" && (caught || some):
 			t.Errorf("%v is caught %v, reached %v, and no test calls it", m, caught, some)
@@ -119,21 +123,59 @@ func TestChangedFunctionsAreFound(t *testing.T) {
 	}
 }
 
-// packages are those whose score is in docs/TESTING.md.
-var packages = strings.Fields(`queue ratelimit store store/cache store/file store/memory store/etcd store/postgres
-	reconcile reconcile/depend reconcile/external reconcile/lease reconcile/lifecycle reconcile/quota`)
+// packages are the folders with code of tend that have tests of their own, but for those of
+// programs, tools and internal packages.
+func packages(t *testing.T) (all []string) {
+	t.Helper()
+	err := fs.WalkDir(os.DirFS("."), ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() || name == "." {
+			return err
+		}
+		if base := d.Name(); base == "internal" || base == "testdata" || base[0] == '.' || name == "bench" || name == "examples" || name == "docs" {
+			return fs.SkipDir
+		}
+		files, err := filepath.Glob(filepath.Join(name, "*.go"))
+		tests := slices.ContainsFunc(files, func(f string) bool { return strings.HasSuffix(f, "_test.go") })
+		code := slices.ContainsFunc(files, func(f string) bool { return !strings.HasSuffix(f, "_test.go") })
+		if tests && code {
+			all = append(all, name)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// A folder that was moved is tried where it is now, and one that is new is tried.
+func TestEveryPackageIsTried(t *testing.T) {
+	t.Chdir("../..")
+	all := packages(t)
+	for _, want := range []string{"queue", "queue/ratelimit", "store", "store/etcd", "store/postgres", "reconcile", "reconcile/external", "reconcile/web/debug", "metrics/tracing"} {
+		if !slices.Contains(all, want) {
+			t.Errorf("%s is not among %v", want, all)
+		}
+	}
+	for _, pkg := range all {
+		if tests, err := witnesses(pkg); err != nil || len(tests) == 0 || tests[0] != pkg {
+			t.Errorf("%s is tried with the tests of %v: %v", pkg, tests, err)
+		}
+	}
+}
 
 // A campaign tries a random sample of each package's mutants, and logs the score and what survived.
 func TestMutantsOfEveryPackage(t *testing.T) {
 	t.Chdir("../..")
-	if campaign.Length() == 0 {
-		packages = []string{sample}
+	list := []string{sample}
+	if campaign.Length() > 0 {
+		list = packages(t)
 	}
 	tried := 0
 	for seed := range campaign.Seeds(t, 1, 0) {
-		for _, pkg := range packages {
+		for _, pkg := range list {
 			n, err := score(t.Context(), options{slow: 20 * time.Second, seed: seed}, pkg,
-				time.Now().Add(max(campaign.Length()/time.Duration(len(packages)), time.Minute)), func(string, string) bool { return true })
+				time.Now().Add(max(campaign.Length()/time.Duration(len(list)), time.Minute)), func(string, string) bool { return true })
 			if tried += n; err != nil {
 				t.Errorf("%s: %v", pkg, err)
 			}

@@ -72,8 +72,22 @@ func mostBroken(healthy time.Duration) time.Duration {
 	return min(5*healthy+5*time.Second, mostHealthy)
 }
 
-// run runs a test, with a mutant if id is not 0, and says whether it failed. One that hangs has
-// failed. With record it lists in that file what it reaches.
+// errHangs: a test did not end. On a busy machine that says nothing of the mutant.
+var errHangs = errors.New("the test hangs, twice")
+
+// broken runs a test with a mutant, and says whether it failed. What did not end gets twice the
+// time, and if it does not end then either the error is errHangs.
+func (b *bench) broken(ctx context.Context, t test, id int, healthy time.Duration) (failed bool, err error) {
+	limit := mostBroken(healthy)
+	failed, _, err = b.run(ctx, t, id, "", limit)
+	if errors.Is(err, errHangs) {
+		failed, _, err = b.run(ctx, t, id, "", 2*limit)
+	}
+	return failed, err
+}
+
+// run runs a test, with a mutant if id is not 0, and says whether it failed; the error of one that
+// did not end is errHangs. With record it lists in that file what it reaches.
 func (b *bench) run(ctx context.Context, t test, id int, record string, limit time.Duration) (failed bool, took time.Duration, err error) {
 	if err := b.built[t.pkg]; err != nil {
 		return false, 0, err
@@ -97,7 +111,9 @@ func (b *bench) run(ctx context.Context, t test, id int, record string, limit ti
 	switch {
 	case ctx.Err() != nil:
 		return false, took, ctx.Err()
-	case errors.As(err, &exit) && (exit.ExitCode() > 0 || most.Err() != nil):
+	case most.Err() != nil || err != nil && bytes.Contains(out, []byte("\npanic: test timed out after ")):
+		return false, took, errHangs
+	case errors.As(err, &exit) && exit.ExitCode() > 0:
 		return true, took, nil
 	case err != nil:
 		return false, took, err
@@ -148,9 +164,12 @@ func (b *bench) reached(ctx context.Context, t test) (ids map[int]bool, took tim
 	return ids, took, nil
 }
 
-// each calls f for each number below n, as many at a time as there are processors.
+// atOnce is how many tests run at a time.
+var atOnce = runtime.GOMAXPROCS(0)
+
+// each calls f for each number below n, atOnce at a time.
 func each(n int, f func(i int)) {
-	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
+	slots := make(chan struct{}, max(atOnce, 1))
 	var all sync.WaitGroup
 	for i := range n {
 		slots <- struct{}{}

@@ -80,19 +80,27 @@ func score(ctx context.Context, o options, pkg string, end time.Time, want func(
 	rand.New(rand.NewPCG(o.seed, 0)).Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
 	var mu sync.Mutex
 	var survived []mutate.Mutant
-	unreached := 0
-	each(len(list), func(i int) {
+	unreached, hang := 0, 0
+	tries := list
+	if o.sample > 0 {
+		tries = list[:min(o.sample, len(list))]
+	}
+	each(len(tries), func(i int) {
 		if time.Now().After(end) || ctx.Err() != nil {
 			return
 		}
-		caught, some := b.caught(ctx, list[i], reaches)
+		caught, some, err := b.caught(ctx, tries[i], reaches)
 		mu.Lock()
 		defer mu.Unlock()
 		tried++
 		if !some {
 			unreached++
 		}
-		if !caught {
+		switch {
+		case caught:
+		case errors.Is(err, errHangs):
+			hang++
+		default:
 			survived = append(survived, list[i])
 		}
 	})
@@ -100,8 +108,9 @@ func score(ctx context.Context, o options, pkg string, end time.Time, want func(
 	for _, m := range survived {
 		fmt.Printf("survived %s\n", m)
 	}
-	fmt.Printf("%s: %d of %d mutants were caught (%.0f %%), %d were not reached; there are %d\n",
-		pkg, tried-len(survived), tried, 100*float64(tried-len(survived))/float64(max(tried, 1)), unreached, len(list))
+	judged := tried - hang
+	fmt.Printf("%s: %d of %d mutants were caught (%.0f %%), %d were not reached; tests hang with %d more; there are %d\n",
+		pkg, judged-len(survived), judged, 100*float64(judged-len(survived))/float64(max(judged, 1)), unreached, hang, len(list))
 	return tried, ctx.Err()
 }
 
@@ -150,8 +159,9 @@ func (b *bench) reaches(ctx context.Context, pkgs []string, end time.Time, slow 
 }
 
 // caught tells whether a test notices the mutant, and whether one reaches it. The quickest tests
-// are asked first, more and more of them in one process.
-func (b *bench) caught(ctx context.Context, m mutate.Mutant, reaches []reach) (caught, some bool) {
+// are asked first, more and more of them in one process. The error is errHangs if tests hang with
+// it, and none that ended noticed it.
+func (b *bench) caught(ctx context.Context, m mutate.Mutant, reaches []reach) (caught, some bool, hang error) {
 	of := map[string][]reach{}
 	var pkgs []string
 	for _, r := range reaches {
@@ -174,13 +184,16 @@ func (b *bench) caught(ctx context.Context, m mutate.Mutant, reaches []reach) (c
 			for _, r := range some {
 				names, took = append(names, r.name), took+r.took
 			}
-			failed, _, err := b.run(ctx, test{pkg, "(" + strings.Join(names, "|") + ")"}, m.ID, "", mostBroken(took))
-			caught = failed && err == nil
+			failed, err := b.broken(ctx, test{pkg, "(" + strings.Join(names, "|") + ")"}, m.ID, took)
+			if caught = failed && err == nil; errors.Is(err, errHangs) {
+				hang = err
+				return true // the rest would hang as well
+			}
 			return len(of[pkg]) == 0
 		})
 		some = true
 	}
-	return caught, some
+	return caught, some, hang
 }
 
 // scoreChanged tries the mutants of the functions that a line was changed in since a commit.
