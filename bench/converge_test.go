@@ -64,7 +64,7 @@ func newDisks(b *testing.B, kind string, backend store.Backend) *diskStore {
 	return s
 }
 
-func newMemory(b *testing.B, o *inmemory.Options) *inmemory.Backend {
+func newMemory(b *testing.B, o *inmemory.Options) store.FullBackend {
 	backend, err := inmemory.New(o)
 	if err != nil {
 		b.Fatal(err)
@@ -229,7 +229,7 @@ func settleDisk(ctx context.Context, s *diskStore, o *disk, wrote func()) error 
 }
 
 func convergeTend(b *testing.B, s *diskStore, wrote func()) (stop func()) {
-	m := new(reconcile.Manager)
+	m := &reconcile.Manager{Logger: discard}
 	register(b, m, s, 8, wrote)
 	return running(b, m.Run)
 }

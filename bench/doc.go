@@ -55,6 +55,10 @@
 // workers help until the cloud's quota does not. With -work none the figure is the kernel's
 // own cost, and more workers than cores only add hand-offs. -batch is worth it when one call
 // to the cloud can serve many keys.
+//
+// Change the workers first: a run that waits for a cloud or a database leaves its core idle,
+// and nothing else below gives as much. Then -batch, if such a call takes several keys. Leave
+// -shards at the default, unless a profile shows workers waiting for the locks of the queue.
 package bench
 
 // What is not here.

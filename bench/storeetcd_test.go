@@ -117,7 +117,7 @@ func stopMember() {
 // newPrefix is a part of the key space that was not used before.
 func newPrefix() string { return fmt.Sprint("/bench", member.prefixes.Add(1)) }
 
-func openEtcd(b *testing.B, prefix string) *etcd.Backend {
+func openEtcd(b *testing.B, prefix string) store.FullBackend {
 	s, err := etcd.New(clientv3.Config{Endpoints: []string{endpoint(b)}}, &etcd.Options{Prefix: prefix})
 	if err != nil {
 		b.Fatal(err)

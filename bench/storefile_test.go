@@ -57,7 +57,7 @@ func benchmarkFileStore(b *testing.B) {
 	})
 }
 
-func putAtOnce(b *testing.B, s *file.Backend, writers int) {
+func putAtOnce(b *testing.B, s store.FullBackend, writers int) {
 	value := store.Bytes(make([]byte, fileBytes))
 	var all sync.WaitGroup
 	for w := range writers {
@@ -75,7 +75,7 @@ func putAtOnce(b *testing.B, s *file.Backend, writers int) {
 
 // newFileStore holds fileRecords records, and has been closed and opened since, so
 // that they lie where they will stay.
-func newFileStore(b *testing.B) *file.Backend {
+func newFileStore(b *testing.B) store.FullBackend {
 	path := filepath.Join(b.TempDir(), "state")
 	s, err := file.Open(path, nil)
 	if err != nil {

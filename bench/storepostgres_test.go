@@ -147,7 +147,7 @@ func stopPostgres() {
 	}
 }
 
-func openPostgres(b *testing.B, schema string) *postgres.Backend {
+func openPostgres(b *testing.B, schema string) store.FullBackend {
 	s, err := postgres.Open(context.Background(), pgDSN(b), &postgres.Options{Schema: schema, Timeout: time.Minute})
 	if err != nil {
 		b.Fatal(err)
@@ -180,7 +180,7 @@ func pgExec(b *testing.B, sql string, args ...any) {
 // stock is a store and a plain table with the same records.
 type stock struct {
 	schema  string
-	backend *postgres.Backend
+	backend store.FullBackend
 	raw     *pgxpool.Pool
 	names   []string
 	tend    []store.Revision // by record

@@ -40,7 +40,11 @@ func newTendProm[K comparable](b *testing.B, backoff time.Duration) subject[K] {
 	return &native[K]{q: q}
 }
 
-func scrapeQueue(b *testing.B, q metrics.Queue) {
+func scrapeQueue(b *testing.B, q interface {
+	Name() string
+	Stats() queue.Stats
+},
+) {
 	c := metrics.New(nil)
 	if err := c.AddQueue(q); err != nil {
 		b.Fatal(err)

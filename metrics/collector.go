@@ -21,8 +21,7 @@ import (
 	"github.com/tendhq/tend/store/cache"
 )
 
-// Queue is a queue of keys of any type: a *queue.Queue[K].
-type Queue interface {
+type keysQueue = interface {
 	Name() string
 	Stats() queue.Stats
 }
@@ -39,25 +38,23 @@ type Collector struct {
 	scrape   sync.Mutex // held while the objects are listed; guards what a watched keeps
 
 	mu          sync.Mutex // guards what follows
-	queues      []Queue
+	queues      []keysQueue
 	buckets     []*ratelimit.Bucket
 	backends    []*measured
 	quotas      []*quota.Set
-	externals   []External
-	inventories []Inventory
+	externals   []counting
+	inventories []reporting
 	kinds       []*watched
 	bands       map[string]map[int]bool  // by queue: the priorities that were seen
 	runs        map[string]*runExemplars // by controller
 	labels      map[string]map[any]label // by what is labelled, and which it is
 }
 
-// External is an *external.Reconciler of any types.
-type External interface {
+type counting = interface {
 	Stats() external.Stats
 }
 
-// Inventory is an *external.Inventory of any types.
-type Inventory interface {
+type reporting = interface {
 	Snapshot() external.InventorySnapshot
 }
 
@@ -67,9 +64,15 @@ func New(m *reconcile.Manager) *Collector {
 	return &Collector{manager: m, times: newStoreTimes(), ready: newReadyTimes(), bands: map[string]map[int]bool{}, runs: map[string]*runExemplars{}}
 }
 
-// AddQueue adds a queue that is not a controller's. It fails on nil and on a name
+// AddQueue adds a queue that is not a controller's, a *queue.Queue[K]. It fails on nil and on a name
 // that was added before: Prometheus could not tell the two apart.
-func (c *Collector) AddQueue(q Queue) error { return addTo(c, &c.queues, q, "AddQueue", Queue.Name) }
+func (c *Collector) AddQueue(q interface {
+	Name() string
+	Stats() queue.Stats
+},
+) error {
+	return addTo(c, &c.queues, q, "AddQueue", keysQueue.Name)
+}
 
 // AddBucket adds a bucket. It fails on nil and on a name that was added before.
 func (c *Collector) AddBucket(b *ratelimit.Bucket) error {
@@ -92,16 +95,19 @@ func (c *Collector) AddQuotas(s *quota.Set) error {
 	return nil
 }
 
-// AddExternal adds a reconciler of external resources: its calls, and the drift it
+// AddExternal adds a reconciler of external resources, an *external.Reconciler: its calls, and the drift it
 // found. It fails on nil and on a kind that was added before.
-func (c *Collector) AddExternal(r External) error {
-	return addTo(c, &c.externals, r, "AddExternal", func(r External) string { return r.Stats().Kind })
+func (c *Collector) AddExternal(r interface{ Stats() external.Stats }) error {
+	return addTo(c, &c.externals, r, "AddExternal", func(r counting) string { return r.Stats().Kind })
 }
 
-// AddInventory adds an inventory: its calls, and from its first report on what
+// AddInventory adds an *external.Inventory: its calls, and from its first report on what
 // that found. It fails on nil and on a kind that was added before.
-func (c *Collector) AddInventory(v Inventory) error {
-	return addTo(c, &c.inventories, v, "AddInventory", func(v Inventory) string { return v.Snapshot().Kind })
+func (c *Collector) AddInventory(v interface {
+	Snapshot() external.InventorySnapshot
+},
+) error {
+	return addTo(c, &c.inventories, v, "AddInventory", func(v reporting) string { return v.Snapshot().Kind })
 }
 
 // addTo adds one to a list of c, unless there is one of its name.
@@ -222,7 +228,7 @@ func (c *Collector) collectCaches(s sink, runners []reconcile.Runner) {
 
 // collectQueues shows the queues that were added, and the controllers with theirs. It returns
 // their names and labels.
-func (c *Collector) collectQueues(s sink, queues []Queue, runners []reconcile.Runner) (live map[string]bool) {
+func (c *Collector) collectQueues(s sink, queues []keysQueue, runners []reconcile.Runner) (live map[string]bool) {
 	var things []thing
 	var controllers []reconcile.Inspection
 	for i, q := range queues {

@@ -11,13 +11,12 @@ import (
 )
 
 // Cancel forgets a delayed key whether a hold keeps its entry or not.
-// promise Q7; seen to fail: the key that was held began its next run with attempt 1 and
-// showed the error of the run before.
-func TestCancelOfAHeldDelayedKeyForgetsItsFailures(t *testing.T) {
+// promise Q7; seen to fail: the key that was held showed the error of the run before.
+func TestCancelOfAHeldDelayedKeyForgetsItsError(t *testing.T) {
 	bubble(t, oneOrder(), func(t *testing.T, q *Queue[string]) {
 		add(t, q, "a")
 		get(t, q).Retry(errTest, 0)
-		if err := q.AddWith("a", AddOptions{After: time.Millisecond, Urgent: true, KeepAttempts: true, Reason: "cure"}); err != nil {
+		if err := q.AddWith("a", AddOptions{After: time.Millisecond, Urgent: true, Reason: "cure"}); err != nil {
 			t.Fatal(err)
 		}
 		wantState(t, q, "a", StateDelayed)
@@ -33,6 +32,46 @@ func TestCancelOfAHeldDelayedKeyForgetsItsFailures(t *testing.T) {
 			t.Errorf("%s are kept", keys)
 		}
 	})
+}
+
+// A key that fails keeps its attempts through Cancel, also where an add with a delay put it off, so
+// that its next backoff is as long as is due.
+// promise Q4; seen to fail: after eight failures the next backoff was 1 s, and 256 s were due.
+func TestCancelLeavesAFailingKey(t *testing.T) {
+	for name, putOff := range map[string]AddOptions{
+		"backing off":              {},
+		"put off by Replace":       {After: time.Hour, Replace: true},
+		"put off by an urgent add": {After: time.Second, Urgent: true, KeepAttempts: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, oneOrder(), func(t *testing.T, q *Queue[string]) {
+				add(t, q, "a")
+				for range 7 {
+					get(t, q).Retry(errTest, 0)
+					time.Sleep(time.Until(entryOf(t, q, "a").Next))
+					synctest.Wait()
+				}
+				if putOff.Replace { // it is ready: the add puts it off
+					wantState(t, q, "a", StateReady)
+				} else {
+					get(t, q).Retry(errTest, 0)
+				}
+				if putOff != (AddOptions{}) {
+					if err := q.AddWith("a", putOff); err != nil {
+						t.Fatal(err)
+					}
+					wantState(t, q, "a", StateDelayed)
+				}
+				before := entryOf(t, q, "a")
+				if q.Cancel("a") {
+					t.Error("Cancel took back a key that fails")
+				}
+				if after := entryOf(t, q, "a"); after.Attempts != before.Attempts || !after.Next.Equal(before.Next) || after.LastError == nil {
+					t.Errorf("after Cancel %d attempts, due %v, error %v; before %d, %v", after.Attempts, after.Next, after.LastError, before.Attempts, before.Next)
+				}
+			})
+		})
+	}
 }
 
 // A bucket's line rings no timer for keys that may not run whatever tokens there are.

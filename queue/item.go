@@ -40,7 +40,7 @@ func (q *Queue[K]) item(s *shard, i uint32, e *entry, it *Item[K]) {
 // run. Without it the key keeps the one it has. An add that came during the run
 // still raises it. The zero Priority changes nothing.
 func (i Item[K]) WithPriority(p Priority) Item[K] {
-	if !p.IsZero() {
+	if !p.isZero() {
 		i.Priority = p
 		i.shard |= chosen
 	}
@@ -145,6 +145,10 @@ func (q *Queue[K]) Get(ctx context.Context) (it Item[K], err error) {
 // GetBatch waits like Get, and fills dst as far as it goes without taking from
 // others: a share of what is ready, at least one. It returns how many there are.
 // Each Item is settled on its own.
+//
+// It is for a worker that does several keys in one call, and for few workers of a long
+// queue: with one producer, one consumer and batches of 16 a key takes about a quarter less
+// CPU time than by Get. Where keys come one by one it takes a little more.
 func (q *Queue[K]) GetBatch(ctx context.Context, dst []Item[K]) (int, error) {
 	if len(dst) == 0 {
 		return 0, nil

@@ -193,7 +193,7 @@ func (m *model) add(key string, o AddOptions, now time.Time, replace bool) error
 		m.addToRun(k, o, due, replace)
 		return nil
 	}
-	if !o.Priority.IsZero() && (replace || k.state == StateIdle || o.Priority.Int() > k.band) && o.Priority.Int() != k.band {
+	if !o.Priority.isZero() && (replace || k.state == StateIdle || o.Priority.Int() > k.band) && o.Priority.Int() != k.band {
 		k.band = o.Priority.Int()
 		if k.state == StateReady {
 			m.run(key, time.Time{}) // comes in as a new key of that band
@@ -236,7 +236,7 @@ func (m *model) addToRun(k *modelKey, o AddOptions, due time.Time, replace bool)
 	if fresh {
 		k.band = 0
 	}
-	if !o.Priority.IsZero() && (replace || fresh || o.Priority.Int() > k.band) {
+	if !o.Priority.isZero() && (replace || fresh || o.Priority.Int() > k.band) {
 		k.band, k.raised = o.Priority.Int(), true
 	}
 	if k.added && !replace {
@@ -271,8 +271,8 @@ func (m *model) cancel(key string, now time.Time) bool {
 	k := m.keys[key]
 	switch {
 	case k == nil:
-	case k.state == StateDelayed:
-		k.attempts, k.failed = 0, false
+	case k.state == StateDelayed && k.attempts == 0:
+		k.failed = false
 		m.idle(key, now)
 		return true
 	case k.state == StateRunning && k.added && !k.again.IsZero():
@@ -517,7 +517,7 @@ func (m *model) settle(key string, kind modelResult, at time.Time, prio Priority
 	if m.tenantOf != nil {
 		m.tenant(m.tenantOf(key)).running--
 	}
-	if !prio.IsZero() && !k.removed && (!k.raised || prio.Int() > k.band) {
+	if !prio.isZero() && !k.removed && (!k.raised || prio.Int() > k.band) {
 		k.band = prio.Int()
 	}
 	was := *k

@@ -42,8 +42,8 @@ func (p Priority) Int() int {
 	return int(p.n) - middle - 1
 }
 
-// IsZero tells whether p means keep.
-func (p Priority) IsZero() bool { return p.n == 0 }
+// isZero tells whether p means keep.
+func (p Priority) isZero() bool { return p.n == 0 }
 
 func (p Priority) String() string {
 	if p.n == 0 {

@@ -464,8 +464,8 @@ func (s *shard) remove(i uint32, e *entry) bool {
 
 // cancel takes back what was to run later; ok: there was something.
 func (s *shard) cancel(i uint32, e *entry) bool {
-	if e.is(recorded) && e.state == StateDelayed {
-		s.admission.forget(i, e)
+	if e.is(recorded) && e.state == StateDelayed && e.attempts == 0 {
+		s.admission.forget(i, e) // before to is made: it may take the flag
 	}
 	to, ok := onCancel(e.status())
 	s.move(i, e, to, e.band)

@@ -245,11 +245,12 @@ func onRemove(x status) (_ status, ok bool) {
 	return x, ok
 }
 
-// onCancel takes back what was to run later; ok: there was something.
+// onCancel takes back what was to run later; ok: there was something. A delayed key that failed stays:
+// its delay took the place of a backoff, and a key that came back would begin with attempt 1.
 func onCancel(x status) (_ status, ok bool) {
 	switch {
-	case x.state == StateDelayed:
-		x.state, x.due, x.attempts, ok = StateIdle, 0, 0, true
+	case x.state == StateDelayed && x.attempts == 0:
+		x.state, x.due, ok = StateIdle, 0, true
 	case x.state == StateRunning && x.flags&added != 0 && x.due > 0:
 		x.flags &^= added | urgent | restart
 		ok = true

@@ -8,18 +8,18 @@ import (
 
 // StopError says what was left when Stop or Drain had no more time.
 type StopError struct {
-	Queue   string
+	queue   string
 	Running []string // keys that were still running
 	Waiting int      // keys that were to run: ready, delayed, backing off and so on
-	Cause   error    // why there was no more time
+	cause   error    // why there was no more time
 }
 
 func (e *StopError) Error() string {
 	return fmt.Sprintf("queue: %s: %v with %d running (%s) and %d waiting",
-		e.Queue, e.Cause, len(e.Running), strings.Join(e.Running, ", "), e.Waiting)
+		e.queue, e.cause, len(e.Running), strings.Join(e.Running, ", "), e.Waiting)
 }
 
-func (e *StopError) Unwrap() error { return e.Cause }
+func (e *StopError) Unwrap() error { return e.cause }
 
 // Close ends the intake: adds fail with ErrStopped, and what waits for a time or a
 // token does not become due any more. Get gives what is ready and then fails with
@@ -101,7 +101,7 @@ func (q *Queue[K]) awaitEnd(ctx context.Context) error {
 
 // leftovers describes what is left.
 func (q *Queue[K]) leftovers(cause error) *StopError {
-	e := &StopError{Queue: q.opts.Name, Cause: cause}
+	e := &StopError{queue: q.opts.Name, cause: cause}
 	for x := range q.Snapshot() {
 		switch x.State {
 		case StateRunning:
@@ -112,7 +112,7 @@ func (q *Queue[K]) leftovers(cause error) *StopError {
 		}
 	}
 	if len(e.Running) == 0 && q.timer.fires() { // most likely a hook has not returned
-		e.Cause = fmt.Errorf("a hook or timer has not returned: %w", cause)
+		e.cause = fmt.Errorf("a hook or timer has not returned: %w", cause)
 	}
 	return e
 }

@@ -357,7 +357,7 @@ func TestStopErrorDoesNotBlameTheTimerForKeys(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(errTest)
 		var left *StopError
-		if err := q.Drain(ctx); !errors.As(err, &left) || (left.Cause.Error() == errTest.Error()) != running {
+		if err := q.Drain(ctx); !errors.As(err, &left) || (left.cause.Error() == errTest.Error()) != running {
 			t.Errorf("running %v: %v", running, err)
 		}
 	}

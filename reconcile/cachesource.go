@@ -39,11 +39,11 @@ type FromOptions[S, T any] struct {
 	// asked about what is there at the start and in shards that are gained, nor before a
 	// resync: see Only.
 	When Predicate[S, T]
-	// Only says which objects the controller is about, as those of a class: the source adds
+	// only says which objects the controller is about, as those of a class: the source adds
 	// the keys of others never, and they are not run again by Options.Resync. An object that
 	// becomes one of them is run whatever When says. It must not write to the object, and must
 	// not block. Default: all.
-	Only func(o *store.Object[S, T]) bool
+	only func(o *store.Object[S, T]) bool
 	// ByOthers says which further changes matter if the key's own run did not make them.
 	// They are not urgent, and the key runs a second later. Default: BecameUnready if When
 	// is the default too, else none: what waits for the object would wait until the next
@@ -142,7 +142,7 @@ func slowDown[S, T any](s *store.Store[S, T], k *kernel[Request], c cache.Change
 
 // isFor reports whether there is an object, and the controller is about it.
 func (o *FromOptions[S, T]) isFor(obj *store.Object[S, T]) bool {
-	return obj != nil && (o.Only == nil || o.Only(obj))
+	return obj != nil && (o.only == nil || o.only(obj))
 }
 
 // follow calls each for every change of a cache, and Synced where it belongs. gained is not
@@ -207,7 +207,9 @@ func all[S, T any](when []Predicate[S, T]) Predicate[S, T] {
 	if len(when) == 0 {
 		return nil
 	}
-	return And(when...)
+	return func(c cache.Change[S, T]) bool {
+		return !slices.ContainsFunc(when, func(p Predicate[S, T]) bool { return !p(c) })
+	}
 }
 
 func setDefaultFunc[S, T any](p *Predicate[S, T], def Predicate[S, T]) {

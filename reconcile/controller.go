@@ -135,7 +135,7 @@ func (c *Controller[K]) setPlacement(p lease.Placement) error {
 // Watch adds sources. While the controller runs, a new source is started at
 // once; the keys of a running controller do not wait for it, and a cache that it
 // reads and that nothing has used before is the caller's to run. It fails with
-// ErrSourceExists, with ErrSourceRunning if a source of the name was removed and has not
+// ErrSourceExists, and with another error if a source of the name was removed and has not
 // returned yet, and on a source without a name or Run; then none is added.
 func (c *Controller[K]) Watch(sources ...Source[K]) error {
 	if err := c.made(); err != nil {
@@ -155,7 +155,7 @@ func (c *Controller[K]) Watch(sources ...Source[K]) error {
 }
 
 // Unwatch removes a source and returns when it has ended. Keys that it added
-// stay. It fails with ErrNoSource, and with ErrSourceRunning if the source has not
+// stay. It fails if there is no such source, and if the source has not
 // ended after the time that Options.Timeout says, or when Run's context ends before: then Run waits
 // for it and names it. A source that calls Unwatch for itself gets that error.
 func (c *Controller[K]) Unwatch(name string) error {
@@ -164,7 +164,7 @@ func (c *Controller[K]) Unwatch(name string) error {
 	}
 	ended, err := c.sources.removeSource(name)
 	if err == nil && !ended {
-		err = fmt.Errorf("Unwatch(%q): %w", name, ErrSourceRunning)
+		err = fmt.Errorf("Unwatch(%q): %w", name, errSourceRunning)
 	}
 	if err != nil {
 		return fmt.Errorf("reconcile: controller %q: %w", c.k.name, err)
@@ -190,7 +190,7 @@ func (c *Controller[K]) startable() error {
 	c.k.mu.Lock()
 	defer c.k.mu.Unlock()
 	if c.sources.running != nil {
-		return fmt.Errorf("controller %q: %w", c.k.name, ErrRunning)
+		return fmt.Errorf("controller %q: %w", c.k.name, errRunning)
 	}
 	return nil
 }
@@ -297,7 +297,7 @@ func (c *Controller[K]) backoff() string {
 // What fails meanwhile, as a placement or the cache that For made, is in the error too.
 //
 // Values of ctx are there in the runs' contexts; its end is not. A second Run is
-// ErrRunning: a controller runs once.
+// an error: a controller runs once.
 func (c *Controller[K]) Run(ctx context.Context) error {
 	if err := c.made(); err != nil {
 		return fmt.Errorf("%w: Run", err)

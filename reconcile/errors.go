@@ -28,8 +28,8 @@ var (
 
 // Errors of Run, Watch and Register.
 var (
-	// ErrRunning: Run was called a second time, or Register after Run.
-	ErrRunning = errors.New("already running")
+	// errRunning: Run was called a second time, or Register after Run.
+	errRunning = errors.New("already running")
 	// ErrSourceExists: a source of that name is watched already.
 	ErrSourceExists = errors.New("source is watched already")
 	// ErrElsewhere: another server runs the key, or may.
@@ -37,13 +37,13 @@ var (
 	// ErrNotSynced: a source or cache took longer than Options.SyncTimeout. The
 	// error says why it last failed, if it did.
 	ErrNotSynced = errors.New("not synced in time")
-	// ErrNoSource: no source of that name is watched.
-	ErrNoSource = errors.New("no such source")
-	// ErrSourceRunning: a source goes on although its context ended. Nothing is
+	// errNoSource: no source of that name is watched.
+	errNoSource = errors.New("no such source")
+	// errSourceRunning: a source goes on although its context ended. Nothing is
 	// started again before it returns.
-	ErrSourceRunning = errors.New("source goes on although its context ended")
-	// ErrNameTaken: a Manager has a runner of that name already.
-	ErrNameTaken = errors.New("name is taken")
+	errSourceRunning = errors.New("source goes on although its context ended")
+	// errNameTaken: a Manager has a runner of that name already.
+	errNameTaken = errors.New("name is taken")
 	// ErrCycle: controllers wake each other in a circle.
 	ErrCycle = errors.New("dependency cycle")
 	// ErrSourceEnded: a source returned although it was not stopped.

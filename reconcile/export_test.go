@@ -12,3 +12,13 @@ func Looks[K comparable](c *Controller[K]) int {
 
 // Ill is how many failures were logged since all keys were last found well.
 func Ill[K comparable](c *Controller[K]) uint64 { return c.k.view.Load().ill }
+
+var ErrRunning = errRunning
+
+var ErrNoSource = errNoSource
+
+var ErrSourceRunning = errSourceRunning
+
+var ErrNameTaken = errNameTaken
+
+type LeftoverError = leftoverError

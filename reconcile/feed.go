@@ -89,7 +89,7 @@ func (s *sources[K]) addSources(list []Source[K]) error {
 		case slices.ContainsFunc(feeds, named):
 			return fmt.Errorf("%w: %q", ErrSourceExists, src.Name)
 		case slices.ContainsFunc(s.removed, named):
-			return fmt.Errorf("%w: %q", ErrSourceRunning, src.Name)
+			return fmt.Errorf("%w: %q", errSourceRunning, src.Name)
 		}
 		feeds = append(slices.Clip(feeds), &feed[K]{of: s, Source: src})
 	}
@@ -105,7 +105,7 @@ func (s *sources[K]) removeSource(name string) (ended bool, err error) {
 	i := slices.IndexFunc(s.feeds, func(f *feed[K]) bool { return f.Name == name })
 	if i < 0 {
 		s.k.mu.Unlock()
-		return false, fmt.Errorf("%w: %q", ErrNoSource, name)
+		return false, fmt.Errorf("%w: %q", errNoSource, name)
 	}
 	f, ctx := s.feeds[i], s.running
 	done := f.done
@@ -248,13 +248,13 @@ func (f *feed[K]) endLocked(cause error) (ended bool) {
 // just taken notice or was reported.
 func (f *feed[K]) ignoredItsEnd(done <-chan struct{}) {
 	f.of.k.mu.Lock()
-	report := f.done == done && !errors.Is(f.err, ErrSourceRunning)
+	report := f.done == done && !errors.Is(f.err, errSourceRunning)
 	if report {
-		f.err, f.told = ErrSourceRunning, true
+		f.err, f.told = errSourceRunning, true
 	}
 	f.of.k.mu.Unlock()
 	if report {
-		f.fail(ErrSourceRunning, 0)
+		f.fail(errSourceRunning, 0)
 	}
 }
 

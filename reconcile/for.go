@@ -53,7 +53,7 @@ func For[S, T any](s *store.Store[S, T], f func(context.Context, *store.Object[S
 	if err != nil {
 		return nil, fmt.Errorf("reconcile: For: %w", err)
 	}
-	from := FromOptions[S, T]{When: opts.When, Only: opts.Only}
+	from := FromOptions[S, T]{When: opts.When, only: opts.Only}
 	run := f
 	if f != nil && opts.Only != nil {
 		run = func(ctx context.Context, o *store.Object[S, T]) (Result, error) {

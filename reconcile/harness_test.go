@@ -214,9 +214,9 @@ func newController[K comparable](t *testing.T, r reconcile.Reconciler[K], o *rec
 	return must[*reconcile.Controller[K]](t)(reconcile.New("test", r, &copied))
 }
 
-func newBackend(t *testing.T) *memory.Backend {
+func newBackend(t *testing.T) store.FullBackend {
 	t.Helper()
-	b := must[*memory.Backend](t)(memory.New(nil))
+	b := must[store.FullBackend](t)(memory.New(nil))
 	t.Cleanup(func() { b.Close() })
 	return b
 }

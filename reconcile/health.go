@@ -2,7 +2,9 @@ package reconcile
 
 import (
 	"cmp"
+	"io"
 	"net/http"
+	"slices"
 
 	"github.com/tendhq/tend/internal/ascii"
 	"github.com/tendhq/tend/internal/body"
@@ -21,21 +23,22 @@ type Check struct {
 // look at Live, load balancers and rolling updates at Ready. A source whose first list has
 // not ended, and has not failed, is for Ready alone: the list may be long.
 func (m *Manager) Health() http.Handler {
-	return m.checks((*member).health)
+	return AllowHosts(m.checks((*member).health), m.Hosts...)
 }
 
 // Live answers 200 as long as a restart would not help, and 503 once a runner has ended
 // with an error, in the form of Health: Run is stopping the others then and returns,
 // unless something hangs. A store that is away, a source that fails and a run that is
-// stuck are no reason: they are for Health. It is what a supervisor should look at.
+// stuck are no reason: they are for Health. It is what a supervisor should look at. It answers requests for
+// any host, those that [CheckHost] refuses with the status alone.
 func (m *Manager) Live() http.Handler {
-	return m.checks((*member).live)
+	return m.probe((*member).live)
 }
 
 // Ready answers 200 from when everything that runs has synced until the context of Run ends,
-// and else 503, in the form of Health.
+// and else 503, in the form of Health. It answers requests for any host, as Live does.
 func (m *Manager) Ready() http.Handler {
-	return m.checks(func(mb *member) error {
+	return m.probe(func(mb *member) error {
 		m.mu.Lock()
 		stopping := m.ctx != nil && m.ctx.Err() != nil
 		m.mu.Unlock()
@@ -91,8 +94,29 @@ func (mb *member) ready() error {
 	return nil
 }
 
+// probe is checks for those that ask by any name of this server: a supervisor has to get an answer, and
+// a status shows nothing.
+func (m *Manager) probe(of func(*member) error) http.Handler {
+	whole := AllowHosts(m.checks(of), m.Hosts...)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if CheckHost(r, m.Hosts...) == nil {
+			whole.ServeHTTP(w, r)
+			return
+		}
+		body.Within(w, r, bodyTimeout) // it is not read
+		status := http.StatusOK
+		if slices.ContainsFunc(m.check(of), func(c Check) bool { return !c.OK }) {
+			status = http.StatusServiceUnavailable
+		}
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, http.StatusText(status)+"\n") // a client that went away is no news
+	})
+}
+
 func (m *Manager) checks(of func(*member) error) http.Handler {
-	return AllowHosts(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body.Within(w, r, bodyTimeout) // it is not read
 		report := struct {
 			OK     bool    `json:"ok"`
@@ -106,5 +130,5 @@ func (m *Manager) checks(of func(*member) error) http.Handler {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 		_ = ascii.EncodeJSON(w, report, "") // a client that went away is no news
-	}), m.Hosts...)
+	})
 }

@@ -86,8 +86,9 @@ func (k *kernel[K]) takeMail() {
 
 // Priorities of what sources add: what was there at the start comes after what
 // happens. What is not in order there comes first, so that a process that does not live
-// long enough to look at everything still gets on.
+// long enough to look at everything still gets on. A resync comes last.
 var (
+	bandResync  = queue.At(-101)
 	bandInitial = queue.At(-100)
 	bandUnready = queue.At(-99)
 	bandLive    = queue.At(0)
@@ -226,7 +227,7 @@ func (k *kernel[K]) dropOthers() {
 }
 
 // report reports one failure, once: to the hook or else to the log. again says that
-// the one before it failed too. added goes to the log line.
+// the one before it failed too, and that this one is no news. added goes to the log line.
 func (k *kernel[K]) report(f Failure[K], again bool, added ...slog.Attr) {
 	if hook := k.o.Hooks.OnError; hook != nil {
 		k.contain("OnError", func() { hook(f) })

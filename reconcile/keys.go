@@ -94,7 +94,7 @@ var ErrNoKey = errors.New("no such key")
 // A KeyQuery says which keys Keys gives. The zero value is the first hundred.
 type KeyQuery struct {
 	States   []queue.State // empty: all
-	Failed   bool          // only those whose last run failed
+	Failed   bool          // only those that are Failing
 	Contains string        // only those whose printed form contains it
 	Order    queue.Order
 	Limit    int // zero: 100; at most 1,000
@@ -117,6 +117,9 @@ type KeySnapshot struct {
 	Since    time.Time `json:"since"`         // in that state
 	Next     time.Time `json:"next,omitzero"` // when it runs, if that is known
 	Attempts int       `json:"attempts,omitempty"`
+	// Failing says that the last run returned an error, those not counted that were asked to
+	// wait. A run that asks for Result.Requeue raises Attempts and is no failure.
+	Failing bool `json:"failing,omitempty"`
 	// Throttled says that the last run ended because what it calls asked for a pause,
 	// which counts as no failure; Error has the text.
 	Throttled bool     `json:"throttled,omitempty"`
@@ -132,15 +135,24 @@ func (c inspection[K]) Keys(ctx context.Context, q KeyQuery) (KeyPage, error) {
 	if q.Contains != "" {
 		o.Match = containing[K](q.Contains)
 	}
-	p, err := c.of.Queue().Page(ctx, &o)
-	if err != nil {
-		return KeyPage{}, fmt.Errorf("reconcile: controller %q: keys: %w", c.of.Name(), err)
+	var page KeyPage
+	for {
+		p, err := c.of.Queue().Page(ctx, &o)
+		if err != nil {
+			return KeyPage{}, fmt.Errorf("reconcile: controller %q: keys: %w", c.of.Name(), err)
+		}
+		page.Next, page.More, page.Looked = p.Next, p.More, max(page.Looked, p.Looked)
+		for _, e := range p.Entries {
+			if !q.Failed || failed(e.LastError) {
+				page.Keys = append(page.Keys, keySnapshot(e))
+			}
+		}
+		// The queue takes keys that were asked to wait for failed ones: a page of those alone goes on.
+		if !p.More || len(page.Keys) > 0 {
+			return page, nil
+		}
+		o.From = p.Next
 	}
-	page := KeyPage{Next: p.Next, More: p.More, Looked: p.Looked, Keys: make([]KeySnapshot, 0, len(p.Entries))}
-	for _, e := range p.Entries {
-		page.Keys = append(page.Keys, keySnapshot(e))
-	}
-	return page, nil
 }
 
 // Key implements Inspection.
@@ -163,7 +175,7 @@ func keySnapshot[K comparable](e queue.Entry[K]) KeySnapshot {
 	}
 	if e.LastError != nil {
 		s.Error = fmt.Sprint(e.LastError) // survives an Error method that panics
-		s.Throttled = askedToWait(e.LastError)
+		s.Throttled, s.Failing = askedToWait(e.LastError), failed(e.LastError)
 	}
 	return s
 }

@@ -39,6 +39,43 @@ func TestRowOfFailuresIsLoggedOnceAndItsEndToo(t *testing.T) {
 	})
 }
 
+// Within a row of failures another error is logged, and the row again at 16, 32, 64 … attempts. Times, counts
+// and ids in the text make no other error.
+//
+// Before: one line in all, of the first error.
+func TestAnotherErrorWithinARowIsLogged(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b, n := new(lockedBuffer), 0
+		c := newController(t, reconcile.Func[string](func(context.Context, string) (result, error) {
+			switch n++; {
+			case n <= 3:
+				return result{}, fmt.Errorf("ExpiredToken: request 8f%d3-ae%d, after %dms", n, n*n, n)
+			case n == 4: // asked to wait: that is no failure, and ends no row
+				return result{}, ratelimit.Throttled(nil, time.Now().Add(time.Second), errors.New("429 Too Many Requests"))
+			case n <= 70:
+				return result{}, fmt.Errorf("InvalidName: request %d", n)
+			}
+			return result{}, nil
+		}), &reconcile.Options[string]{
+			Logger: slog.New(slog.NewTextHandler(b, &slog.HandlerOptions{Level: slog.LevelInfo})), Backoff: queue.Backoff{Base: time.Second, Max: time.Second, Jitter: queue.NoJitter},
+		})
+		add(t, c, "k")
+		start(t, c)
+		pass(5 * time.Minute)
+		expect(t, "runs", n, 71)
+		var got []string
+		for line := range strings.Lines(b.String()) {
+			if strings.Contains(line, "run failed") {
+				got = append(got, line[strings.Index(line, "err="):strings.Index(line, ": request")]+line[strings.Index(line, " attempt="):])
+			}
+		}
+		expectList(t, "failures in the log", got,
+			"err=\"ExpiredToken attempt=0\n", "err=\"InvalidName attempt=3\n",
+			"err=\"InvalidName attempt=16\n", "err=\"InvalidName attempt=32\n", "err=\"InvalidName attempt=64\n")
+		expect(t, "recoveries", strings.Count(b.String(), "works again"), 1)
+	})
+}
+
 // A key that cannot run because Options.Hash fails is one row of failures too.
 func TestFailuresOfHashAreOneRow(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -56,8 +56,9 @@ type Manager struct {
 	// there were since the last one, how many failed, and how many keys wait for
 	// what. Default 0: never.
 	Summary time.Duration
-	// Hosts are the names under which Health and Ready are served, besides
-	// localhost and IP addresses; "*" allows all. See CheckHost. Default: none.
+	// Hosts are the names under which Health is served, and under which Live and Ready
+	// say more than the status, besides localhost and IP addresses; "*" allows all. See
+	// CheckHost. Default: none.
 	Hosts []string
 	// AllowCycles lets controllers wake each other in a circle, with a warning.
 	// Default: Register refuses it.
@@ -107,14 +108,14 @@ type member struct {
 }
 
 // Register adds runners. It fails, and adds none, on a nil runner, on one that
-// is there already, on a name that is taken (ErrNameTaken), on controllers that
+// is there already, on a name that is taken, on controllers that
 // would wake each other in a circle (ErrCycle), on one that has run by itself, and after
-// Run (ErrRunning).
+// Run.
 func (m *Manager) Register(rs ...Runner) error {
 	m.mu.Lock()
 	members, err := m.withLocked(rs...)
 	if m.ctx != nil {
-		err = ErrRunning
+		err = errRunning
 	}
 	if err == nil {
 		m.members = members
@@ -145,7 +146,7 @@ func (m *Manager) withLocked(rs ...Runner) ([]*member, error) {
 		}
 		for _, o := range members {
 			if o.name == mb.name && !o.found || same(o.Runner, r) {
-				return nil, fmt.Errorf("%w: %q", ErrNameTaken, mb.name)
+				return nil, fmt.Errorf("%w: %q", errNameTaken, mb.name)
 			}
 		}
 		members = append(members, mb)
@@ -212,9 +213,9 @@ func (m *Manager) log() *slog.Logger { return cmp.Or(m.Logger, slog.Default()) }
 //
 // Run returns after the last of them has, with the first error and everything
 // else that failed, joined. At StopTimeout it returns anyway, with an error
-// that names those that have not (*LeftoverError). It returns nil if ctx ended
+// that names those that have not . It returns nil if ctx ended
 // and all went well, or if all runners but the caches returned nil by themselves. A
-// second Run is ErrRunning.
+// second Run is an error.
 func (m *Manager) Run(ctx context.Context) (err error) {
 	if err := m.begin(ctx); err != nil {
 		return fmt.Errorf("reconcile: Manager.Run: %w", err)
@@ -250,7 +251,7 @@ func (m *Manager) Run(ctx context.Context) (err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(left) > 0 {
-		return errors.Join(append(m.errs, &LeftoverError{Names: left})...)
+		return errors.Join(append(m.errs, &leftoverError{Names: left})...)
 	}
 	return errors.Join(m.errs...)
 }
@@ -335,7 +336,7 @@ func (m *Manager) summarise(ctx context.Context) {
 // stop ends the runner and returns when it has ended, with its error, which does not end
 // the Manager; caches that nothing else uses any more end after it, and what they fail with
 // is in the error of Manager.Run. The name is free then.
-// A runner that has not ended after StopTimeout is named in the error, a *LeftoverError,
+// A runner that has not ended after StopTimeout is named in the error,
 // and keeps its name and its caches until it ends; an error that it ends with is logged.
 // Calling stop again gives the same. A runner that ends by itself is one that was
 // registered: an error ends the Manager.
@@ -385,7 +386,7 @@ func (m *Manager) stop(mb *member) error {
 			m.log().Warn("reconcile: runner that was left behind has ended", "runner", mb.name, "err", store.Brief(mb.err))
 		}
 	}()
-	return &LeftoverError{Names: []string{mb.name}}
+	return &leftoverError{Names: []string{mb.name}}
 }
 
 // adjustLocked takes out the members that were stopped and have ended. Unless all are to end,
@@ -470,7 +471,7 @@ func (m *Manager) begin(ctx context.Context) error {
 	defer m.mu.Unlock()
 	switch {
 	case m.ctx != nil:
-		return ErrRunning
+		return errRunning
 	case len(m.members) == 0:
 		return errors.New("nothing is registered")
 	case m.StopTimeout < 0:
@@ -588,10 +589,10 @@ func (m *Manager) ended(mb *member, err error) {
 	}
 }
 
-// A LeftoverError names what had not returned when a Manager's time to stop was
+// A leftoverError names what had not returned when a Manager's time to stop was
 // over. It goes on alone.
-type LeftoverError struct{ Names []string }
+type leftoverError struct{ Names []string }
 
-func (e *LeftoverError) Error() string {
+func (e *leftoverError) Error() string {
 	return "reconcile: still running when the time to stop was over: " + strings.Join(e.Names, ", ")
 }

@@ -259,8 +259,8 @@ func get(h http.Handler) (status int, checks map[string]string) {
 	return w.Code, checks
 }
 
-// A request for health by a name that the operator has not allowed gets nothing: a
-// web site may have given its own name our address.
+// A request for health by a name that the operator has not allowed gets nothing, and a probe by such a
+// name the status alone: a web site may have given its own name our address.
 func TestHealthAndReadyAreServedUnderAllowedNamesOnly(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		m := reconcile.Manager{Hosts: []string{"tend.internal"}}
@@ -276,13 +276,18 @@ func TestHealthAndReadyAreServedUnderAllowedNamesOnly(t *testing.T) {
 			"localhost:8080": 503, "127.0.0.1": 503, "[::1]:80": 503, "10.0.0.7:80": 503, "TEND.internal.:80": 503,
 			"evil.example": 403, "localhost.evil.example": 403, "": 403,
 		} {
-			for _, h := range []http.Handler{m.Health(), m.Ready()} {
+			for name, h := range map[string]http.Handler{"Health": m.Health(), "Ready": m.Ready()} {
+				want, whole := want, want != 403
+				if name == "Ready" {
+					want = 503
+				}
 				r, w := httptest.NewRequest("GET", "/", nil), httptest.NewRecorder()
 				r.Host = host
 				h.ServeHTTP(w, r)
-				expect(t, "status for host "+host, w.Code, want)
+				expect(t, "status of "+name+" for host "+host, w.Code, want)
+				expect(t, "checks for host "+host, strings.Contains(w.Body.String(), "checks"), whole)
 				expect(t, "nosniff", w.Header().Get("X-Content-Type-Options"), "nosniff")
-				if want == 403 && strings.Contains(w.Body.String(), "boom") || strings.Contains(w.Body.String(), "\u202e") {
+				if !whole && strings.Contains(w.Body.String(), "boom") || strings.Contains(w.Body.String(), "\u202e") {
 					t.Errorf("host %s reads %s", host, w.Body)
 				}
 			}

@@ -31,13 +31,13 @@ func Map[K comparable, S, T any](c *cache.Cache[S, T], m Mapper[K, S, T], when .
 	if slices.ContainsFunc(when, isNilPredicate) {
 		return Source[K]{bad: errors.New("Map: a nil Predicate")}
 	}
-	return MapWith(c, m, &MapOptions[S, T]{When: all(when)})
+	return MapWith(c, m, &MapOptions[S, T]{when: all(when)})
 }
 
 // MapOptions is what else Map can do.
 type MapOptions[S, T any] struct {
-	// When says which changes matter. Default: Any.
-	When Predicate[S, T]
+	// when says which changes matter. Default: Any.
+	when Predicate[S, T]
 	// Urgent lets a change end the backoff or the park of the keys it is mapped
 	// to: for a change that is most likely their cure. Default: it does not.
 	Urgent bool
@@ -58,7 +58,7 @@ func MapWith[K comparable, S, T any](c *cache.Cache[S, T], m Mapper[K, S, T], gi
 	if c.Shards() > 0 {
 		return Source[K]{bad: fmt.Errorf("Map: cache %q holds shards: another server's keys may depend on what it does not show", c.Name())}
 	}
-	setDefaultFunc(&o.When, Any)
+	setDefaultFunc(&o.when, Any)
 	return Source[K]{
 		Name: c.Name() + " mapped", kind: c.Kind(), mapped: true, cache: c,
 		Run: func(ctx context.Context, to Sink[K]) error {
@@ -106,7 +106,7 @@ func runMapping[K comparable, S, T any](ctx context.Context, c *cache.Cache[S, T
 		wg.Wait()
 	}()
 	return follow(ctx, c, to, func(ch cache.Change[S, T], gained []int) error {
-		if !ch.Initial && !o.When(ch) {
+		if !ch.Initial && !o.when(ch) {
 			return nil
 		}
 		return p.note(ch.Key, step[S, T]{old: ch.Old, now: ch.New, initial: ch.Initial, at: revisionOf(ch), only: gained})

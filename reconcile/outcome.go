@@ -74,6 +74,7 @@ type decision struct {
 	err   error         // of the reconciler; nil: none
 	panic bool
 	again bool // the run before this one failed too; only known where it matters, see failedBefore
+	news  bool // it did, and this failure is to be logged all the same; see isNews
 }
 
 // settlement is the call that gives a key back to the queue.

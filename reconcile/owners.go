@@ -24,7 +24,7 @@ func Owners[S, T any](c *cache.Cache[S, T], kind string, when ...Predicate[S, T]
 	if slices.ContainsFunc(when, isNilPredicate) {
 		return Source[Request]{bad: errors.New("Owners: a nil Predicate")}
 	}
-	return OwnsWith(c, kind, &MapOptions[S, T]{When: all(when)})
+	return OwnsWith(c, kind, &MapOptions[S, T]{when: all(when)})
 }
 
 // OwnsWith is [Owns] of a controller's own kind, or [Owners] of another one if kind is not empty,

@@ -20,7 +20,6 @@ import (
 	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
-	"github.com/tendhq/tend/store/memory"
 )
 
 // server is one of several that share a backend.
@@ -323,7 +322,7 @@ func TestPlacementIsSharedByControllers(t *testing.T) {
 
 // cutOff is a backend whose connection can be cut: nothing gets through.
 type cutOff struct {
-	*memory.Backend
+	store.FullBackend
 	cut atomic.Bool
 }
 
@@ -340,21 +339,21 @@ func (b *cutOff) Renew(ctx context.Context, id store.LeaseID) error {
 	if err := b.wait(ctx); err != nil {
 		return err
 	}
-	return b.Backend.Renew(ctx, id)
+	return b.FullBackend.Renew(ctx, id)
 }
 
 func (b *cutOff) Revoke(ctx context.Context, id store.LeaseID) error {
 	if err := b.wait(ctx); err != nil {
 		return err
 	}
-	return b.Backend.Revoke(ctx, id)
+	return b.FullBackend.Revoke(ctx, id)
 }
 
 func (b *cutOff) Commit(ctx context.Context, txn store.Txn) (store.Revision, error) {
 	if err := b.wait(ctx); err != nil {
 		return 0, err
 	}
-	return b.Backend.Commit(ctx, txn)
+	return b.FullBackend.Commit(ctx, txn)
 }
 
 // A server that is told to stop lets its runs finish, but no longer than its lease
@@ -373,7 +372,7 @@ func TestDrainingRunsEndBeforeTheirLeaseCanBeTaken(t *testing.T) {
 				var cause error
 				var forgot atomic.Int32
 				add := func(server string) (*server, *cutOff) {
-					link := &cutOff{Backend: b}
+					link := &cutOff{FullBackend: b}
 					p := must[lease.Placement](t)(lease.NewSingleton(link, "test", &lease.Options{Server: server, Logger: slog.New(slog.DiscardHandler)}))
 					o := reconcile.Options[store.Key]{StopTimeout: 40 * time.Minute, Timeout: -1}
 					o.Middleware = append(o.Middleware, func(r reconcile.Reconciler[store.Key]) reconcile.Reconciler[store.Key] {
@@ -1200,7 +1199,7 @@ func TestLeaseLiesWhereTheControllersObjectsAre(t *testing.T) {
 	for name, shared := range map[string]bool{"its objects are shared": true, "its objects are of this process": false} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				share := func(b *memory.Backend) store.Backend { return sharedBackend{b, b} }
+				share := func(b store.FullBackend) store.Backend { return sharedBackend{b, b} }
 				var own store.Backend = newBackend(t)
 				if shared {
 					own = share(newBackend(t))

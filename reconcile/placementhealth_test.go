@@ -12,12 +12,11 @@ import (
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/store"
-	"github.com/tendhq/tend/store/memory"
 )
 
 // ailing is a backend that can be unavailable.
 type ailing struct {
-	*memory.Backend
+	store.FullBackend
 	why atomic.Pointer[store.UnavailableError]
 }
 
@@ -32,7 +31,7 @@ func (b *ailing) Health() error {
 // caches or not: Health and Ready say which store, and since when.
 func TestHealthSaysThatTheStoreOfTheLeasesIsUnavailable(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		b := &ailing{Backend: newBackend(t)}
+		b := &ailing{FullBackend: newBackend(t)}
 		p := must[lease.Placement](t)(lease.NewSingleton(b, "jobs", nil))
 		m := reconcile.Manager{Placement: p}
 		first := newControllerNamed(t, "one")
@@ -81,7 +80,7 @@ func TestHealthSaysThatTheStoreOfTheLeasesIsUnavailable(t *testing.T) {
 // take that: Health says why nothing runs.
 func TestHealthSaysThatTheTermOfAHostIsNotAccepted(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		b := &ailing{Backend: newBackend(t)}
+		b := &ailing{FullBackend: newBackend(t)}
 		old, next := manual(t, b), manual(t, b)
 		c := newController(t, record[string](nil), &reconcile.Options[string]{Placement: old})
 		run := start(t, c)

@@ -57,21 +57,9 @@ func AnnotationsChanged[S, T any](c cache.Change[S, T]) bool {
 // Any passes every change, status writes included.
 func Any[S, T any](cache.Change[S, T]) bool { return true }
 
-// And passes what all pass.
-func And[S, T any](ps ...Predicate[S, T]) Predicate[S, T] {
-	return func(c cache.Change[S, T]) bool {
-		return !slices.ContainsFunc(ps, func(p Predicate[S, T]) bool { return !p(c) })
-	}
-}
-
 // Or passes what at least one passes.
 func Or[S, T any](ps ...Predicate[S, T]) Predicate[S, T] {
 	return func(c cache.Change[S, T]) bool {
 		return slices.ContainsFunc(ps, func(p Predicate[S, T]) bool { return p(c) })
 	}
-}
-
-// Not passes what p does not.
-func Not[S, T any](p Predicate[S, T]) Predicate[S, T] {
-	return func(c cache.Change[S, T]) bool { return !p(c) }
 }

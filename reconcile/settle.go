@@ -6,7 +6,9 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/queue/ratelimit"
@@ -49,7 +51,7 @@ func (t *settler[K]) conclude(s *slot[K], x *run[K], items []queue.Item[K], outc
 		if recent != nil {
 			recent.Add(item.Key, ended, took, uint8(decisions[i].kind))
 		}
-		decisions[i].again = t.failedBefore(item, decisions[i])
+		decisions[i].again, decisions[i].news = t.failedBefore(item, decisions[i])
 		t.settle(item, decisions[i], outcomes[i])
 	}
 	for i := range items {
@@ -69,7 +71,7 @@ func (t *settler[K]) answer(asked []seen[K], w *store.Writes) {
 // refuse settles a key that failed before it could run.
 func (t *settler[K]) refuse(item queue.Item[K], err error) {
 	d := decision{kind: resultError, err: err}
-	d.again = t.failedBefore(item, d)
+	d.again, d.news = t.failedBefore(item, d)
 	item.Retry(err, 0)
 	t.failed(&item, &d)
 }
@@ -115,7 +117,7 @@ func (t *settler[K]) settle(item queue.Item[K], d decision, o Outcome) {
 		if t.k.o.Resync <= 0 || t.gone(item.Key) {
 			item.Done()
 		} else {
-			item.WithPriority(bandInitial).After(t.untilResync())
+			item.WithPriority(bandResync).After(t.untilResync(item.Priority))
 		}
 	}
 }
@@ -170,13 +172,23 @@ func askedToWait(last error) bool {
 	return ratelimit.IsThrottled(last)
 }
 
+// failed reports whether a key with this last error counts as one that fails. A key whose runs were
+// asked to wait since a failure does, one that never failed does not.
+func failed(last error) bool {
+	return last != nil && !ratelimit.IsThrottled(failureOf(last))
+}
+
 // untilResync takes a random 0 to 20 % off the interval, so that keys that ran
 // together do not come back together. A fifth is not enough after a start, when
-// the whole list ran at once: keys that ran then are spread over the interval.
-func (t *settler[K]) untilResync() time.Duration {
+// the whole list ran at once: keys that a source's first list brought are spread over
+// the interval, once. Their next run is a resync, and ran has its band.
+func (t *settler[K]) untilResync(ran queue.Priority) time.Duration {
 	jitter := t.k.o.Resync / 5
-	since := t.k.since() - t.k.view.Load().opened
-	return t.k.o.Resync - rand.N(max(jitter, t.k.o.Resync-5*since)+1)
+	if ran == bandInitial || ran == bandUnready {
+		since := t.k.since() - t.k.view.Load().opened
+		jitter = max(jitter, t.k.o.Resync-5*since)
+	}
+	return t.k.o.Resync - rand.N(jitter+1)
 }
 
 // gone reports whether every source that can tell says that nothing is declared
@@ -187,16 +199,46 @@ func (t *settler[K]) gone(key K) bool {
 }
 
 // failedBefore reports whether the run before this one failed too, for the log: a row
-// of failures is two lines there, its begin and its end. It is asked before the
+// of failures is two lines there, its begin and its end, and what is news between. It is asked before the
 // item is settled, and only where it matters: while no key fails, a success need
 // not ask. A run that was throttled did not fail.
-func (t *settler[K]) failedBefore(item queue.Item[K], d decision) bool {
+func (t *settler[K]) failedBefore(item queue.Item[K], d decision) (again, news bool) {
 	if t.k.o.Hooks.OnError != nil || d.err == nil && t.k.view.Load().ill == 0 {
-		return false
+		return false, false
 	}
 	e, _ := t.k.q.Lookup(item.Key)
-	last := failureOf(e.LastError)
-	return last != nil && !ratelimit.IsThrottled(last)
+	if !failed(e.LastError) {
+		return false, false
+	}
+	return true, d.err != nil && d.kind != resultThrottled && isNews(item.Attempt, failureOf(e.LastError), d.err)
+}
+
+// remindFrom is the attempt at which a row of failures is logged again, and then whenever their
+// number has doubled.
+const remindFrom = 16
+
+// isNews reports whether a failure within a row is to be logged: its error says something else than the
+// last one, or the row has become long.
+func isNews(attempt int, last, now error) bool {
+	if attempt >= remindFrom && attempt&(attempt-1) == 0 {
+		return true
+	}
+	return kindOfText(last.Error()) != kindOfText(now.Error())
+}
+
+// kindOfText is the begin of an error's text without the words that have a digit: times, counts and
+// the ids of requests, which change from run to run.
+func kindOfText(text string) string {
+	var kind strings.Builder
+	for word := range strings.FieldsFuncSeq(text[:min(len(text), 500)], func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_.:+", r)
+	}) {
+		if !strings.ContainsAny(word, "0123456789") {
+			kind.WriteString(word)
+			kind.WriteByte(' ')
+		}
+	}
+	return kind.String()
 }
 
 // tell calls the hooks, or logs that a key failed, or works again.
@@ -216,7 +258,7 @@ func (t *settler[K]) tell(x *run[K], item *queue.Item[K], d *decision, o Outcome
 func (t *settler[K]) failed(item *queue.Item[K], d *decision, added ...slog.Attr) {
 	t.k.report(Failure[K]{
 		Controller: t.k.name, Key: item.Key, Attempt: item.Attempt, Parked: d.do == settlePark, Err: d.err,
-	}, d.again, added...)
+	}, d.again && !d.news, added...)
 	if !d.again && t.k.o.Hooks.OnError == nil {
 		t.k.changeView(func(v *view[K]) { v.ill++ })
 	}

@@ -86,7 +86,7 @@ func (s *supervisor[K]) run(ctx context.Context) error {
 	}
 	s.k.mu.Unlock()
 	if again {
-		return fmt.Errorf("reconcile: controller %q: %w", s.k.name, ErrRunning)
+		return fmt.Errorf("reconcile: controller %q: %w", s.k.name, errRunning)
 	}
 	for _, f := range s.sources.allFeeds() {
 		if f.owns && s.k.kindOf() == "" {
@@ -490,7 +490,7 @@ func (s *supervisor[K]) retryParked() {
 	now, limit := time.Now(), max(s.k.o.Resync, time.Hour)
 	for e := range s.k.q.Snapshot() {
 		if e.State == queue.StateParked && now.Sub(e.Since) >= limit-rand.N(limit/5) {
-			_ = s.k.q.AddWith(e.Key, queue.AddOptions{Urgent: true, Replace: true, Priority: bandInitial, Reason: "slow resync"})
+			_ = s.k.q.AddWith(e.Key, queue.AddOptions{Urgent: true, Replace: true, Priority: bandResync, Reason: "slow resync"})
 		}
 	}
 }

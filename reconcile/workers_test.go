@@ -516,6 +516,40 @@ func resyncsAreSpread(t *testing.T, begin func(p *handPlaced)) {
 	})
 }
 
+// Only the first resync of a key that a list brought is spread over the interval: what runs for a change,
+// and what was run by a resync, comes back after the interval less a fifth of it, also soon after a start.
+//
+// Seen to fail: a key ran 27 min after its resync, where an hour was asked for.
+func TestOnlyTheFirstResyncOfAKeyIsSpread(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const keys = 500
+		g := newRig(t, &reconcile.Options[reconcileKey]{Resync: time.Hour},
+			func(context.Context, *rig, reconcileKey) (result, error) { return result{}, nil })
+		for i := range keys {
+			create(t, g.things, fmt.Sprint("thing-", i))
+		}
+		g.start(t)
+		started := g.r.count()
+		expect(t, "runs of the list", started, keys)
+		create(t, g.things, "live") // its first run is none of the list's
+		pass(10 * time.Hour)
+		runs := make(map[reconcileKey][]time.Duration)
+		for _, run := range g.r.all() {
+			runs[run.key] = append(runs[run.key], run.at)
+		}
+		expect(t, "keys", len(runs), keys+1)
+		for k, at := range runs {
+			for i := 1; i < len(at); i++ {
+				if d := at[i] - at[i-1]; d > time.Hour || d < 48*time.Minute && (i > 1 || k == key("live")) {
+					t.Fatalf("%v: run %d comes %v after the run before, want 48 min to 1 h: %v", k, i+1, d, at)
+				}
+			}
+		}
+		e, _ := entry(g.c, key("live"))
+		expect(t, "priority of a resync", e.Priority, queue.At(-101))
+	})
+}
+
 // case 67
 //
 // Negative control: with item.After for keys that are gone too, the second key
@@ -579,7 +613,7 @@ func TestParkedKeyIsTriedAgainSlowly(t *testing.T) {
 		pass(14 * time.Minute)
 		expect(t, "runs in 61 minutes", r.count(), 2)
 		e, _ := entry(c, "k")
-		expect(t, "priority", e.Priority, queue.At(-100))
+		expect(t, "priority", e.Priority, queue.At(-101))
 	})
 }
 

@@ -21,9 +21,9 @@ type Applied struct {
 // CapError is the refusal to delete more objects at once than allowed. Nothing
 // was written.
 type CapError struct {
-	Kind, Owner string
-	// Max is how many deletions were allowed.
-	Max int
+	kind, owner string
+	// max is how many deletions were allowed.
+	max int
 	// Delete is what would have been deleted.
 	Delete []Key
 }
@@ -35,7 +35,7 @@ func (e *CapError) Error() string {
 		more = " …"
 	}
 	return fmt.Sprintf("store: refusing to delete %d of the objects of kind %s declared by %s, at most %d at once: %v%s",
-		len(e.Delete), e.Kind, e.Owner, e.Max, e.Delete[:min(3, len(e.Delete))], more)
+		len(e.Delete), e.kind, e.owner, e.max, e.Delete[:min(3, len(e.Delete))], more)
 }
 
 // Apply makes the store hold the declared set: it creates what is missing,
@@ -142,7 +142,7 @@ func (a *applier[S, T]) foreign(k Key) error {
 }
 
 func (a *applier[S, T]) refuse(surplus []*Object[S, T], maxDelete int) error {
-	e := &CapError{Kind: a.s.kind, Owner: a.owner, Max: maxDelete}
+	e := &CapError{kind: a.s.kind, owner: a.owner, max: maxDelete}
 	for _, o := range surplus {
 		e.Delete = append(e.Delete, o.Key())
 	}

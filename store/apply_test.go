@@ -2,7 +2,6 @@ package store_test
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
@@ -114,7 +113,7 @@ func TestApplyRefusesToDeleteBeyondTheCap(t *testing.T) {
 	for _, set := range [][]*bucket{nil, declared("a", "new")} {
 		done, err := s.Apply(t.Context(), set, "file", 3)
 		var c *store.CapError
-		if !errors.As(err, &c) || len(c.Delete) != 5-len(set)/2 || c.Max != 3 || c.Owner != "file" || done != (store.Applied{}) {
+		if !errors.As(err, &c) || len(c.Delete) != 5-len(set)/2 || !strings.Contains(err.Error(), "3") || !strings.Contains(err.Error(), "file") || done != (store.Applied{}) {
 			t.Fatalf("got %+v, error %#v, want a *CapError that lists what would go", done, err)
 		}
 		if !strings.Contains(err.Error(), "prod/") {
@@ -341,24 +340,6 @@ func (b *breaking) Commit(ctx context.Context, t store.Txn) (store.Revision, err
 	return b.Backend.Commit(ctx, t)
 }
 
-// hexCodec is a codec whose bytes no other reads.
-type hexCodec struct{}
-
-func (hexCodec) Encode(v any) ([]byte, error) {
-	data, err := store.JSON.Encode(v)
-	return hex.AppendEncode(nil, data), err
-}
-
-func (hexCodec) Decode(data []byte, v any) error {
-	plain, err := hex.AppendDecode(nil, data)
-	if err != nil {
-		return err
-	}
-	return store.JSON.Decode(plain, v)
-}
-
-// Negative control: with the bytes of the source kept for the codec of the copy to
-// look into, every object failed.
 // written calls after at the end of the first List.
 type written struct {
 	store.Backend
@@ -412,24 +393,6 @@ func TestCopyOfRecordsIsMadeAgainAndChecked(t *testing.T) {
 	}
 }
 
-func TestCopyGoesFromOneCodecToAnother(t *testing.T) {
-	bytes := &memory.Options{Encode: true}
-	other := &store.Options[bucketSpec, bucketStatus]{Codec: hexCodec{}}
-	from, to := newBuckets(t, newMemory(t, bytes), other), newBuckets(t, newMemory(t, bytes), nil)
-	want := must[*bucket](t)(from.Create(t.Context(), named("a")))
-	for _, way := range [][2]*buckets{{to, from}, {newBuckets(t, newMemory(t, bytes), other), to}} {
-		dst, src := way[0], way[1]
-		if n, err := store.Copy(t.Context(), dst, src); err != nil || n != 1 {
-			t.Fatalf("copied %d: %v", n, err)
-		}
-		got := stored(t, dst, want)
-		got.Revision = want.Revision
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("(-source +copy):\n%s", diff)
-		}
-	}
-}
-
 // swapping is a backend in which another writer acts after the first list.
 type swapping struct {
 	store.Backend
@@ -451,7 +414,7 @@ func (b *swapping) List(ctx context.Context, kind string, o store.ListOptions) (
 // promise E2. Negative control: mutant "an object that was made meanwhile is taken over".
 func TestApplyTakesOverNothingThatWasMadeMeanwhile(t *testing.T) {
 	ctx := t.Context()
-	b := &swapping{Backend: must[*memory.Backend](t)(memory.New(nil))}
+	b := &swapping{Backend: must[store.FullBackend](t)(memory.New(nil))}
 	s := must[*buckets](t)(store.New[bucketSpec, bucketStatus](b, "bucket", nil))
 	if _, err := s.Apply(ctx, declared("a"), "file", 1); err != nil {
 		t.Fatal(err)

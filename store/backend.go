@@ -112,6 +112,14 @@ type Leaser interface {
 	Revoke(ctx context.Context, id LeaseID) error
 }
 
+// FullBackend is what the backends of this module are: a [Backend] with leases, which reads slots.
+// Those outside of the process can say how they are too; see [Health].
+type FullBackend interface {
+	Backend
+	Leaser
+	SlotReader
+}
+
 // MinTTL is the shortest lease that may be asked for. A backend may round a
 // ttl up to a whole second.
 const MinTTL = time.Second

@@ -8,29 +8,9 @@ import (
 	"unicode"
 )
 
-// Codec turns objects into bytes and back, for backends that keep bytes. It
-// must be safe for concurrent use.
-type Codec interface {
-	Encode(v any) ([]byte, error)
-	Decode(data []byte, v any) error
-}
-
-// Keeper is implemented by a [Codec] that can carry over what a program does
-// not know. Stored is what lies in the store, known is the same after this
-// program decoded and encoded it, next is the new version. The result is next
-// with everything added that is in stored and not in known.
-type Keeper interface {
-	Keep(stored, known, next []byte) ([]byte, error)
-}
-
-// JSON is the default codec. It keeps unknown fields of objects, at any depth
-// but not inside lists, whose elements cannot be told apart. It neither writes
+// encodeJSON is the stored form of an object, for backends that keep bytes. It neither writes
 // nor reads what is nested more than [MaxDepth] deep.
-var JSON Codec = jsonCodec{}
-
-type jsonCodec struct{}
-
-func (jsonCodec) Encode(v any) ([]byte, error) {
+func encodeJSON(v any) ([]byte, error) {
 	data, err := json.Marshal(v)
 	if err == nil && tooDeep(data) {
 		return nil, fmt.Errorf("%w: nested more than %d deep", ErrInvalid, MaxDepth)
@@ -38,7 +18,7 @@ func (jsonCodec) Encode(v any) ([]byte, error) {
 	return data, err
 }
 
-func (jsonCodec) Decode(data []byte, v any) error {
+func decodeJSON(data []byte, v any) error {
 	if tooDeep(data) {
 		return fmt.Errorf("nested more than %d deep", MaxDepth)
 	}
@@ -47,7 +27,7 @@ func (jsonCodec) Decode(data []byte, v any) error {
 
 // tooDeep reports whether lists and objects lie in each other more than
 // [MaxDepth] deep. encoding/json stops at 10,000, where what walks an object
-// level by level, as Keep does, takes minutes for one of a megabyte. The bytes
+// level by level, as keepJSON does, takes minutes for one of a megabyte. The bytes
 // need not be JSON.
 func tooDeep(data []byte) bool { return deeperThan(data, MaxDepth) }
 
@@ -78,7 +58,11 @@ func deeperThan(data []byte, most int) bool {
 	return false
 }
 
-func (jsonCodec) Keep(stored, known, next []byte) ([]byte, error) {
+// keepJSON carries over what a program does not know: stored is what lies in the store, known is
+// the same after this program decoded and encoded it, next is the new version. The result is next
+// with every field added that is in stored and not in known, at any depth but not inside lists,
+// whose elements cannot be told apart.
+func keepJSON(stored, known, next []byte) ([]byte, error) {
 	if bytes.Equal(stored, known) {
 		return next, nil // nothing unknown: by far the most common case
 	}

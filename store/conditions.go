@@ -31,9 +31,9 @@ type ConditionStatus string
 
 // The values of a condition.
 const (
-	True    ConditionStatus = "True"
-	False   ConditionStatus = "False"
-	Unknown ConditionStatus = "Unknown"
+	True             ConditionStatus = "True"
+	False            ConditionStatus = "False"
+	conditionUnknown ConditionStatus = "Unknown"
 )
 
 // MaxMessage is the longest Reason or Message of a condition, in bytes. What is

@@ -34,11 +34,6 @@ func (s *Store[S, T]) checkConversions() error {
 		}
 	}
 	s.present = fmt.Appendf(nil, `{"schema":%d,`, s.version)
-	var data []byte
-	err := contain.Apart(func() (err error) { data, err = s.codec.Encode(json.RawMessage(`{"a":1}`)); return err })
-	if err != nil || !json.Valid(data) {
-		return fmt.Errorf("%w: %s: conversions need a codec that writes JSON", ErrInvalid, s.kind)
-	}
 	return nil
 }
 
@@ -51,7 +46,7 @@ func (s *Store[S, T]) toThisVersion(data []byte) (now []byte, converted bool, er
 	var at struct {
 		Schema int `json:"schema"`
 	}
-	if err := s.codec.Decode(data, &at); err != nil {
+	if err := decodeJSON(data, &at); err != nil {
 		return nil, false, s.hideDecode(err)
 	}
 	if at.Schema >= s.version {

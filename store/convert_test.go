@@ -150,17 +150,11 @@ func TestConversionsThatCannotWorkAreRefused(t *testing.T) {
 		"too many":   {Version: 2, Convert: conversions},
 		"a nil":      {Version: 2, Convert: []store.Conversion{nil}},
 		"no version": {Convert: conversions},
-		"no JSON":    {Version: 2, Convert: conversions[:1], Codec: notJSON{}},
 	} {
 		_, err := store.New(b, "Bucket", o)
 		wantErr(t, name, err, store.ErrInvalid)
 	}
 }
-
-type notJSON struct{}
-
-func (notJSON) Encode(any) ([]byte, error) { return []byte("x"), nil }
-func (notJSON) Decode([]byte, any) error   { return nil }
 
 // promise R3
 func TestConversionThatPanicsMakesOneObjectUndecodable(t *testing.T) {
@@ -275,7 +269,7 @@ func (w *wrong) Commit(ctx context.Context, txn store.Txn) (store.Revision, erro
 }
 
 // fiveOld is a store with five objects of an earlier version and one of this one.
-func fiveOld(t *testing.T) *memory.Backend {
+func fiveOld(t *testing.T) store.FullBackend {
 	b := newMemory(t, &memory.Options{Encode: true})
 	for i := range 5 {
 		putRaw(t, b, store.Key{Namespace: "prod", Name: fmt.Sprint("old", i)}, fmt.Sprintf(`{"schema":1,"meta":{"uid":"u%d","generation":1},"spec":{"place":"eu-1"}}`, i))

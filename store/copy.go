@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 )
 
 // Copy copies every object of a kind from one store to another, on another
@@ -13,8 +12,7 @@ import (
 // what was created in external systems is still known. Only revisions are new.
 // It returns how many objects it wrote. An object that is already there with
 // the same uid is skipped, so that a copy that broke off can be made again; one
-// with another uid is [ErrExists]. Fields that this program does not know are copied
-// if both stores have the same codec.
+// with another uid is [ErrExists]. Fields that this program does not know are copied.
 //
 // At the end Copy compares every object of src, as it is then, with that of dst. If one
 // differs or is missing, because src was written meanwhile, or either store since an
@@ -43,7 +41,7 @@ func Copy[S, T any](ctx context.Context, dst, src *Store[S, T]) (int, error) {
 }
 
 // CopyRecords is [Copy] for a program without the kind's types: it copies the stored bytes as
-// they are, of any codec, version or encryption. It returns how many records it wrote. A
+// they are, of any version or encryption. It returns how many records it wrote. A
 // record that is already there is skipped, so that a copy that broke off can be made again.
 // At the end every record of src, as it is then, is compared with that of dst: if one is
 // missing or has other bytes, the error is [ErrConflict]. No controller should work on the
@@ -168,10 +166,7 @@ func copyOne[S, T any](ctx context.Context, dst, src *Store[S, T], r Record) (bo
 	if err != nil {
 		return false, err
 	}
-	v := &value[S, T]{Object: *c, store: dst, schema: dst.version}
-	if reflect.TypeOf(src.codec) == reflect.TypeOf(dst.codec) { // else dst's cannot look into them
-		v.stored = f.record.Bytes
-	}
+	v := &value[S, T]{Object: *c, store: dst, schema: dst.version, stored: f.record.Bytes}
 	_, err = dst.insert(ctx, v)
 	if !errors.Is(err, ErrConflict) {
 		return err == nil, err

@@ -24,8 +24,7 @@ var ErrDeleting = errors.New("store: being deleted")
 
 // Declaration returns o as Create would store it, after the same checks. Only what is
 // declared counts later: the spec, the labels and the annotations, and finalizers and
-// owners where the object does not exist yet. The store's codec must write JSON as
-// [JSON] does; otherwise the error is [ErrInvalid].
+// owners where the object does not exist yet.
 func (s *Store[S, T]) Declaration(o *Object[S, T]) (Declaration, error) {
 	v, err := s.fresh(o)
 	if err != nil {
@@ -41,7 +40,7 @@ func (s *Store[S, T]) Declaration(o *Object[S, T]) (Declaration, error) {
 	}
 	doc, err := readEnvelope(data)
 	if err != nil {
-		return Declaration{}, fmt.Errorf("%w: declaration of %s %s: the codec does not write JSON: %w", ErrInvalid, s.kind, o.Key(), err)
+		return Declaration{}, fmt.Errorf("%w: declaration of %s %s: %w", ErrInvalid, s.kind, o.Key(), err)
 	}
 	if s.convert != nil {
 		doc.all[convertsMark] = true

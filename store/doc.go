@@ -31,7 +31,7 @@
 //
 // # What can be written
 //
-// With the [JSON] codec an object is read back as it was written, on every backend.
+// An object is read back as it was written, on every backend.
 // [New] refuses types with fields that JSON drops. A write refuses NaN and infinities, years beyond 0 to 9999, map
 // keys that JSON does not read back, more than [MaxDepth] levels, and a spec, an annotation or
 // the output of a MarshalJSON that is not UTF-8, with [ErrInvalid]. In a status and in conditions such text,
@@ -48,7 +48,7 @@
 //
 // The stored form carries Options.Version. A program reads an object of a newer
 // version and refuses to write it ([ErrNewer]). Within a version, fields that a
-// program does not know survive its writes with the [JSON] codec, at any depth
+// program does not know survive its writes, at any depth
 // but not inside lists. A backend of Go values holds none.
 //
 // When the form changes in another way than by new fields, raise Options.Version and give

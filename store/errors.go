@@ -67,19 +67,19 @@ func (e *ConflictError) Is(target error) bool { return target == ErrConflict }
 
 // DecodeError is an [ErrDecode] that says of which record.
 type DecodeError struct {
-	Kind     string
+	kind     string
 	Key      Key
 	Revision Revision
-	Err      error
+	err      error
 }
 
 // Error names the record and the cause.
 func (e *DecodeError) Error() string {
-	return fmt.Sprintf("%v: %s %s at revision %d: %v", ErrDecode, e.Kind, e.Key, e.Revision, e.Err)
+	return fmt.Sprintf("%v: %s %s at revision %d: %v", ErrDecode, e.kind, e.Key, e.Revision, e.err)
 }
 
 // Is makes errors.Is(err, ErrDecode) true.
 func (e *DecodeError) Is(target error) bool { return target == ErrDecode }
 
 // Unwrap returns the cause.
-func (e *DecodeError) Unwrap() error { return e.Err }
+func (e *DecodeError) Unwrap() error { return e.err }

@@ -29,7 +29,7 @@ type (
 	buckets = store.Store[bucketSpec, bucketStatus]
 )
 
-func newMemory(t testing.TB, o *memory.Options) *memory.Backend {
+func newMemory(t testing.TB, o *memory.Options) store.FullBackend {
 	t.Helper()
 	b, err := memory.New(o)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 // Annotation values are bounded only by the size of the object.
 const (
 	MaxLabel      = 253
-	MaxFinalizers = 64
+	maxFinalizers = 64
 )
 
 // MaxDepth is how deep lists and objects may lie in each other in what [JSON]
@@ -69,8 +69,8 @@ func (i Intent) check() error {
 }
 
 func checkFinalizers(names []string) error {
-	if len(names) > MaxFinalizers {
-		return fmt.Errorf("%w: %d finalizers, at most %d", ErrInvalid, len(names), MaxFinalizers)
+	if len(names) > maxFinalizers {
+		return fmt.Errorf("%w: %d finalizers, at most %d", ErrInvalid, len(names), maxFinalizers)
 	}
 	for i, f := range names {
 		if err := checkName("finalizer", f); err != nil {

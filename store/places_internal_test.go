@@ -144,7 +144,7 @@ func refusal(t *testing.T, spec any) error {
 	t.Helper()
 	v := reflect.New(reflect.TypeOf(spec))
 	v.Elem().Set(reflect.ValueOf(spec))
-	f, err := newForm(v.Type().Elem(), "Spec", true)
+	f, err := newForm(v.Type().Elem(), "Spec")
 	if err != nil {
 		return err
 	}
@@ -373,9 +373,6 @@ func TestEmbeddedStructsAreCheckedAsJSONWritesThem(t *testing.T) {
 			t.Errorf("%s: got error %v, want %q", what, err, c.want)
 		}
 	}
-	if _, err := newForm(reflect.TypeFor[Chicken](), "Spec", false); err != nil {
-		t.Errorf("another codec: %v", err)
-	}
 }
 
 type (
@@ -490,9 +487,6 @@ func TestMethodOfAnEmbeddedFieldLosesThoseBesideIt(t *testing.T) {
 		if c.want == "" && err != nil || c.want != "" && (!errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: got error %v, want %q", what, err, c.want)
 		}
-		if _, err := newForm(reflect.TypeOf(c.v), "Spec", false); err != nil {
-			t.Errorf("%s: another codec: %v", what, err)
-		}
 	}
 }
 
@@ -553,7 +547,7 @@ func TestDepthIsCountedAsJSONNests(t *testing.T) {
 		reflect.TypeFor[deepPointer](), reflect.TypeFor[deepList](), reflect.TypeFor[deepMap](), reflect.TypeFor[deepArray](),
 		reflect.TypeFor[deepText](), reflect.TypeFor[deepValue](), reflect.TypeFor[deepOptions](), reflect.TypeFor[deepOuter](), reflect.TypeFor[deepNamed](),
 	} {
-		f, err := newForm(typ, "Spec", true)
+		f, err := newForm(typ, "Spec")
 		if err != nil {
 			t.Fatal(err)
 		}

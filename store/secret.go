@@ -116,7 +116,7 @@ type redactedError struct {
 func (e *redactedError) Error() string { return e.text }
 func (e *redactedError) Unwrap() error { return e.err }
 
-// hideDecode takes the codec's text out of an error about stored bytes: many decoders
+// hideDecode takes the decoder's text out of an error about stored bytes: many decoders
 // quote what they could not decode. Which values are secret is not known before they
 // are decoded, so of a kind with secrets only the field's name is shown.
 func (s *Store[S, T]) hideDecode(err error) error {

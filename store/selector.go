@@ -16,23 +16,23 @@ type Selector struct {
 	Labels []Requirement
 }
 
-// Requirement is one condition on one label.
+// Requirement is one condition on one label, as [ParseSelector] makes it.
 type Requirement struct {
 	Key string
-	Op  SelectorOp
-	// Values is what In and NotIn compare with. The others have none.
+	op  selectorOp
+	// Values is what "in" and "notin" compare with. The others have none.
 	Values []string
 }
 
-// SelectorOp is the operator of a [Requirement].
-type SelectorOp uint8
+// selectorOp is the operator of a Requirement.
+type selectorOp uint8
 
-// The operators. NotIn and Missing also hold for an object without the label.
+// The operators. The last and opMissing also hold for an object without the label.
 const (
-	Exists SelectorOp = iota
-	Missing
-	In
-	NotIn
+	opExists selectorOp = iota
+	opMissing
+	opIn
+	opNotIn
 )
 
 // Matches reports whether the object is picked.
@@ -50,12 +50,12 @@ func (s Selector) Matches(m *Meta) bool {
 
 func (r Requirement) matches(labels map[string]string) bool {
 	v, ok := labels[r.Key]
-	switch r.Op {
-	case Exists:
+	switch r.op {
+	case opExists:
 		return ok
-	case Missing:
+	case opMissing:
 		return !ok
-	case In:
+	case opIn:
 		return ok && slices.Contains(r.Values, v)
 	default:
 		return !ok || !slices.Contains(r.Values, v)
@@ -80,15 +80,15 @@ func (r Requirement) String() string {
 		values[i] = selectorWord(v)
 	}
 	switch {
-	case r.Op == Exists:
+	case r.op == opExists:
 		return key
-	case r.Op == Missing:
+	case r.op == opMissing:
 		return "!" + key
-	case r.Op == In && len(values) == 1:
+	case r.op == opIn && len(values) == 1:
 		return key + "=" + values[0]
-	case r.Op == NotIn && len(values) == 1:
+	case r.op == opNotIn && len(values) == 1:
 		return key + "!=" + values[0]
-	case r.Op == In:
+	case r.op == opIn:
 		return key + " in (" + strings.Join(values, ",") + ")"
 	}
 	return key + " notin (" + strings.Join(values, ",") + ")"
@@ -174,21 +174,21 @@ func (p *selectorParser) word() string {
 // well.
 func (p *selectorParser) requirement() (r Requirement, want string) {
 	if p.take("!") {
-		r.Op = Missing
+		r.op = opMissing
 	}
 	r.Key = p.word()
 	if checkName("label", r.Key) != nil {
 		return r, "the key of a label"
 	}
-	if r.Op == Missing {
+	if r.op == opMissing {
 		return r, ""
 	}
 	switch {
 	case p.take("!="):
-		r.Op = NotIn
+		r.op = opNotIn
 		return p.oneValue(r)
 	case p.take("=="), p.take("="):
-		r.Op = In
+		r.op = opIn
 		return p.oneValue(r)
 	}
 	p.skip()
@@ -197,9 +197,9 @@ func (p *selectorParser) requirement() (r Requirement, want string) {
 	}
 	switch p.word() {
 	case "in":
-		r.Op = In
+		r.op = opIn
 	case "notin":
-		r.Op = NotIn
+		r.op = opNotIn
 	default:
 		return r, `"=", "!=", "in" or "notin"`
 	}

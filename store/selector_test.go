@@ -91,8 +91,8 @@ func FuzzSelectorString(f *testing.F) {
 		}
 		m := store.Meta{Name: "x", Labels: map[string]string{key: a}}
 		for _, values := range [][]string{nil, {a}, {a, b}, {b, a, a}} {
-			r := store.Requirement{Key: key, Op: store.SelectorOp(op % 4)}
-			if r.Op == store.In || r.Op == store.NotIn {
+			r := *(&store.Requirement{Key: key}).SetOp(store.SelectorOp(op % 4))
+			if op%4 >= 2 { // in, not in
 				r.Values = values
 			}
 			s := store.Selector{Labels: []store.Requirement{r, r}}

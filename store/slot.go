@@ -64,11 +64,11 @@ func AllSlots() (s SlotSet) {
 // Add adds a slot. It panics if there is no such slot.
 func (s *SlotSet) Add(slot int) { s[slot/64] |= 1 << (slot % 64) }
 
-// Has reports whether the slot is in the set.
-func (s *SlotSet) Has(slot int) bool { return s[slot/64]&(1<<(slot%64)) != 0 }
+// has reports whether the slot is in the set.
+func (s *SlotSet) has(slot int) bool { return s[slot/64]&(1<<(slot%64)) != 0 }
 
 // HasKey reports whether the slot of the key is in the set.
-func (s *SlotSet) HasKey(k Key) bool { return s.Has(Slot(k)) }
+func (s *SlotSet) HasKey(k Key) bool { return s.has(Slot(k)) }
 
 // Union is the set of the slots that are in either set.
 func (s SlotSet) Union(o SlotSet) SlotSet {

@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/tendhq/tend/internal/contain"
 )
 
 // Store reads and writes the objects of one kind in a [Backend]. It holds no
@@ -15,7 +17,6 @@ import (
 type Store[S, T any] struct {
 	backend  Backend
 	kind     string
-	codec    Codec
 	crypt    *Encryption
 	version  int
 	convert  []Conversion
@@ -27,15 +28,13 @@ type Store[S, T any] struct {
 	spec     shape[S]
 	status   shape[T]
 	secret   bool // S or T has a field tagged tend:"secret"
-	code     bool // the codec is the user's, or types in S or T have methods that it, copies or comparisons call
+	code     bool // types in S or T have methods that JSON, copies or comparisons call
 }
 
 // Options sets up a [Store]. Nil and zero fields mean the defaults.
 type Options[S, T any] struct {
-	// Codec encodes objects for backends that keep bytes. Nil means [JSON].
-	Codec Codec
 	// Encryption encrypts what a backend of bytes keeps of an object. Nil means that
-	// it is stored as the codec writes it.
+	// it is stored as JSON.
 	Encryption *Encryption
 	// Version is the schema version written with every object. An object with
 	// a higher one is read and not written ([ErrNewer]). Zero means 1.
@@ -43,7 +42,7 @@ type Options[S, T any] struct {
 	// Convert brings objects that were stored by an earlier version into the form of
 	// this one when they are read: Convert[0] from version 1 to 2, Convert[1] from 2
 	// to 3, and so on up to Version. Nil means that the forms differ in nothing but
-	// new fields. It needs a codec that writes JSON, as [JSON] does. What is read is
+	// new fields. What is read is
 	// stored in the new form when it is written next, or by [Rewrite].
 	Convert []Conversion
 	// Default fills in what the spec leaves out, before Validate, when an object is
@@ -63,8 +62,8 @@ type Options[S, T any] struct {
 	// ([ErrUnguarded]); [Store.Unguarded] is for those of operators. Package reconcile/depend, which writes without one, refuses
 	// such a store of needed objects.
 	RequireGuard bool
-	// Logger hears of forced removals. Nil means slog.Default at that time.
-	Logger *slog.Logger
+	// logger hears of forced removals. Nil means slog.Default at that time.
+	logger *slog.Logger
 }
 
 // New returns a store for one kind of a backend. S and T are made of types that
@@ -74,8 +73,7 @@ type Options[S, T any] struct {
 // [ErrInvalid] naming the field, and so are a nil backend and an impossible
 // kind.
 //
-// With the [JSON] codec, on every backend, a field that JSON would drop is
-// [ErrInvalid] too: an unexported one, one tagged json:"-", two of one name, a
+// On every backend a field that JSON would drop is [ErrInvalid] too: an unexported one, one tagged json:"-", two of one name, a
 // complex number, a map whose keys are no texts or integers, one beside an embedded
 // field whose MarshalJSON or MarshalText would be that of the whole struct. A type with
 // its own MarshalJSON or MarshalText keeps what it likes. See "What can be written" in the
@@ -85,12 +83,9 @@ func New[S, T any](b Backend, kind string, o *Options[S, T]) (*Store[S, T], erro
 		o = &Options[S, T]{}
 	}
 	s := &Store[S, T]{
-		backend: b, kind: kind, codec: o.Codec, version: o.Version,
+		backend: b, kind: kind, version: o.Version,
 		crypt: o.Encryption, convert: slices.Clone(o.Convert), fill: o.Default,
-		validate: o.Validate, guarded: o.RequireGuard, logger: o.Logger,
-	}
-	if s.codec == nil {
-		s.codec = JSON
+		validate: o.Validate, guarded: o.RequireGuard, logger: o.logger,
 	}
 	if s.version == 0 {
 		s.version = 1
@@ -123,15 +118,14 @@ func (s *Store[S, T]) init() (err error) {
 	if s.status, err = newShape[T]("Status"); err != nil {
 		return fmt.Errorf("kind %s: %w", s.kind, err)
 	}
-	_, isJSON := s.codec.(jsonCodec)
-	if s.spec.form, err = newForm(reflect.TypeFor[S](), "Spec", isJSON); err != nil {
+	if s.spec.form, err = newForm(reflect.TypeFor[S](), "Spec"); err != nil {
 		return fmt.Errorf("kind %s: %w", s.kind, err)
 	}
-	if s.status.form, err = newForm(reflect.TypeFor[T](), "Status", isJSON); err != nil {
+	if s.status.form, err = newForm(reflect.TypeFor[T](), "Status"); err != nil {
 		return fmt.Errorf("kind %s: %w", s.kind, err)
 	}
 	seen := map[reflect.Type]bool{}
-	s.code = !isJSON || hasCode(reflect.TypeFor[S](), seen) || hasCode(reflect.TypeFor[T](), seen)
+	s.code = hasCode(reflect.TypeFor[S](), seen) || hasCode(reflect.TypeFor[T](), seen)
 	s.secret = hasSecret(reflect.TypeFor[S](), map[reflect.Type]bool{}) || hasSecret(reflect.TypeFor[T](), map[reflect.Type]bool{})
 	return nil
 }
@@ -247,8 +241,22 @@ func (s *Store[S, T]) own(f found[S, T]) (*Object[S, T], error) {
 
 // copyOf returns a copy of what is stored. The error is a [*DecodeError].
 func (s *Store[S, T]) copyOf(f found[S, T]) (c *Object[S, T], err error) {
-	if err := s.call(func() error { c = s.Clone(f.Object); return nil }); err != nil {
+	if c, err = s.cloned(f.Object); err != nil {
 		return nil, s.undecodable(f.record, err)
 	}
 	return c, nil
+}
+
+// cloned is Clone by call.
+func (s *Store[S, T]) cloned(o *Object[S, T]) (c *Object[S, T], err error) {
+	if s.code {
+		return s.clonedApart(o)
+	}
+	err = contain.Call(func() error { c = s.Clone(o); return nil })
+	return c, err
+}
+
+func (s *Store[S, T]) clonedApart(o *Object[S, T]) (c *Object[S, T], err error) {
+	err = contain.Apart(func() error { c = s.Clone(o); return nil })
+	return c, err
 }

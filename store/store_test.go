@@ -645,7 +645,7 @@ type uncomparable struct {
 
 func TestForcedRemovalIsLogged(t *testing.T) {
 	var log strings.Builder
-	s := newBuckets(t, newMemory(t, nil), &store.Options[bucketSpec, bucketStatus]{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	s := newBuckets(t, newMemory(t, nil), (&store.Options[bucketSpec, bucketStatus]{}).SetLogger(slog.New(slog.NewTextHandler(&log, nil))))
 	o := named("a")
 	o.Finalizers = []string{"f"}
 	o = must[*bucket](t)(s.Create(t.Context(), o))
@@ -778,7 +778,7 @@ func TestWaitReady(t *testing.T) {
 		wantErr(t, "WaitReady of what cannot be decoded", <-result, store.ErrDecode)
 		key.Name = "missing"
 		wait(t.Context())
-		if err := s.Backend().(*memory.Backend).Close(); err != nil {
+		if err := s.Backend().(store.FullBackend).Close(); err != nil {
 			t.Fatal(err)
 		}
 		wantErr(t, "WaitReady while the backend is closed", <-result, store.ErrClosed)

@@ -9,13 +9,17 @@ import (
 	"github.com/tendhq/tend/internal/contain"
 )
 
-// Code of the user's runs in the codec, in the methods of the types of spec and status
+// Code of the user's runs in the methods of the types of spec and status
 // (MarshalJSON, UnmarshalText, Clone, Equal, String and so on), and in the functions of
 // [Options]. What it does wrong (promise R6) is a [*DecodeError] of the stored object, or
 // [ErrInvalid] of the object that is to be stored.
 
-// call calls f, which may call the codec and methods of the types of spec and status. Where
+// call calls f, which may call methods of the types of spec and status. Where
 // they are not the user's, no goroutine is needed.
+//
+// A function for another goroutine lies on the heap, with each variable that it sets. So what
+// every read or write of a record does asks s.code itself, and calls where it is false
+// [contain.Call] in a function that has no other use of these variables.
 func (s *Store[S, T]) call(f func() error) error {
 	if s.code {
 		return contain.Apart(f)
@@ -25,7 +29,11 @@ func (s *Store[S, T]) call(f func() error) error {
 
 // accept is call for what is to be stored: a panic is [ErrInvalid].
 func (s *Store[S, T]) accept(o *Object[S, T], f func() error) error {
-	err := s.call(f)
+	return s.refusal(o, s.call(f))
+}
+
+// refusal is the error of accept for what call returned.
+func (s *Store[S, T]) refusal(o *Object[S, T], err error) error {
 	if failed(err) && !errors.Is(err, ErrInvalid) {
 		return fmt.Errorf("%w: %w", ErrInvalid, s.about(o.Key(), s.RedactError(err, o)))
 	}
@@ -41,7 +49,7 @@ func (s *Store[S, T]) undecodable(r Record, err error) error {
 		}
 		err = s.hideDecode(err)
 	}
-	return &DecodeError{Kind: s.kind, Key: r.Key, Revision: r.Revision, Err: err}
+	return &DecodeError{kind: s.kind, Key: r.Key, Revision: r.Revision, err: err}
 }
 
 // failed reports whether a function did not return.
@@ -50,7 +58,7 @@ func failed(err error) bool {
 	return panicked || errors.Is(err, contain.ErrGoexit)
 }
 
-// hasCode reports whether a type has a method somewhere that is called by the codec, or to
+// hasCode reports whether a type has a method somewhere that is called by JSON, or to
 // copy, compare or print it.
 func hasCode(t reflect.Type, seen map[reflect.Type]bool) bool {
 	if _, known := immutable[t]; known || seen[t] || t == rawMessage {

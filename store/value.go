@@ -56,26 +56,22 @@ const MaxObject = MaxValue - 4<<10
 func (s *Store[S, T]) encode(o *Object[S, T], schema int) ([]byte, error) {
 	stored := *o
 	stored.Revision, stored.Newer = 0, false // the backend keeps the one beside the object; the schema says the other
-	data, err := s.codec.Encode(envelope[S, T]{schema, &stored})
+	data, err := encodeJSON(envelope[S, T]{schema, &stored})
 	return data, s.RedactError(err, o)
 }
 
 // keepUnknown adds to next the fields of stored that this program does not know.
 func (s *Store[S, T]) keepUnknown(stored, next []byte) ([]byte, error) {
-	k, ok := s.codec.(Keeper)
-	if !ok {
-		return next, nil
-	}
 	var o Object[S, T]
 	env := envelope[S, T]{Object: &o}
-	if err := s.codec.Decode(stored, &env); err != nil {
+	if err := decodeJSON(stored, &env); err != nil {
 		return nil, s.hideDecode(err)
 	}
 	known, err := s.encode(&o, env.Schema)
 	if err != nil {
 		return nil, err
 	}
-	return k.Keep(stored, known, next)
+	return keepJSON(stored, known, next)
 }
 
 // found is a decoded record.
@@ -100,7 +96,11 @@ func (s *Store[S, T]) decode(r Record) (found[S, T], error) {
 		}
 		return f, nil
 	}
-	f.shared = false
+	return s.decodeEncoded(r)
+}
+
+func (s *Store[S, T]) decodeEncoded(r Record) (found[S, T], error) {
+	f := found[S, T]{schema: s.version, record: r}
 	if err := s.call(func() error { return s.decodeBytes(&f, r) }); err != nil {
 		return f, s.undecodable(r, err)
 	}
@@ -129,7 +129,7 @@ func (s *Store[S, T]) decodeBytes(f *found[S, T], r Record) error {
 	}
 	o := new(Object[S, T])
 	env := envelope[S, T]{Object: o}
-	if err := s.codec.Decode(data, &env); err != nil {
+	if err := decodeJSON(data, &env); err != nil {
 		return s.hideDecode(err)
 	}
 	if env.Object != o { // a JSON null in its place

@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -69,6 +70,7 @@ func (s *shape[V]) writable(given *V, mendText bool) (*V, error) {
 		return given, nil
 	}
 	r := s.find(given)
+	defer reports.Put(r)
 	if r.refused == nil && r.text == nil && !r.other {
 		return given, nil
 	}
@@ -81,14 +83,19 @@ func (s *shape[V]) writable(given *V, mendText bool) (*V, error) {
 		s.form.mend(reflect.ValueOf(mended).Elem(), mendText)
 	}
 	again := s.find(mended)
+	defer reports.Put(again)
 	return mended, firstOf(again.refused, again.text)
 }
 
 func (s *shape[V]) find(v *V) *report {
-	r := &report{path: make([]string, 0, 8)}
+	r := reports.Get().(*report)
+	*r = report{path: r.path[:0]}
 	r.in(s.name, s.form, reflect.ValueOf(v).Elem(), firstDepth)
 	return r
 }
+
+// reports are those of values that were looked through: every write looks through one.
+var reports = sync.Pool{New: func() any { return new(report) }}
 
 func firstOf(errs ...error) error {
 	for _, err := range errs {
@@ -102,7 +109,6 @@ func firstOf(errs ...error) error {
 // forms makes forms; done breaks the recursion of types that contain themselves.
 type forms struct {
 	done map[place]*form
-	json bool // else only what is cyclic or too deep is refused
 }
 
 // A place is where values of a type lie. Those of a map have no address, so that JSON calls
@@ -112,8 +118,8 @@ type place struct {
 	inMap bool
 }
 
-func newForm(t reflect.Type, name string, isJSON bool) (*form, error) {
-	b := forms{done: make(map[place]*form), json: isJSON}
+func newForm(t reflect.Type, name string) (*form, error) {
+	b := forms{done: make(map[place]*form)}
 	return b.build(place{t, false}, name)
 }
 
@@ -163,18 +169,14 @@ func (b *forms) fill(f *form, t place, path string) error {
 	_, immutable := immutable[t.Type]
 	switch p := reflect.PointerTo(t.Type); {
 	case t.Type == reflect.TypeFor[time.Time]():
-		if b.json {
-			f.find, f.mend = findTime, mendTime
-		}
-		return nil
-	case immutable && b.json:
-		f.find = findAddress
+		f.find, f.mend = findTime, mendTime
 		return nil
 	case immutable:
+		f.find = findAddress
 		return nil
-	case b.json && t.passedOver() && (p.Implements(jsonUnmarshaler) || p.Implements(textUnmarshaler)):
+	case t.passedOver() && (p.Implements(jsonUnmarshaler) || p.Implements(textUnmarshaler)):
 		return refuse(path, t.Type, "is in a map, where JSON does not call its method, which wants a pointer; keep pointers")
-	case b.json && marshals(t.Type) && (!t.inMap || encoder(t.Type) != nil):
+	case marshals(t.Type) && (!t.inMap || encoder(t.Type) != nil):
 		f.find = findMarshaler
 		if t.Type == reflect.TypeFor[json.RawMessage]() {
 			f.mend = mendRaw
@@ -191,10 +193,7 @@ func (b *forms) fill(f *form, t place, path string) error {
 	case reflect.Map:
 		return b.fillMap(f, t, path)
 	}
-	if b.json {
-		return fillBasic(f, t.Type, path)
-	}
-	return nil
+	return fillBasic(f, t.Type, path)
 }
 
 func fillBasic(f *form, t reflect.Type, path string) error {
@@ -435,11 +434,9 @@ func (b *forms) fillMap(f *form, t place, path string) error {
 	if err != nil {
 		return err
 	}
-	textKey := false
-	if b.json {
-		if textKey, err = checkMapKey(t.Type, path); err != nil {
-			return err
-		}
+	textKey, err := checkMapKey(t.Type, path)
+	if err != nil {
+		return err
 	}
 	if !textKey && elem.find == nil && !elem.building {
 		return nil
@@ -539,13 +536,11 @@ func mendedMap(v reflect.Value, elem *form, text bool) reflect.Value {
 }
 
 func (b *forms) fillStruct(f *form, t place, path string) error {
-	if b.json {
-		if err := checkNames(t.Type, path, make(map[string]string)); err != nil {
-			return err
-		}
-		if err := checkPromoted(t.Type, path); err != nil {
-			return err
-		}
+	if err := checkNames(t.Type, path, make(map[string]string)); err != nil {
+		return err
+	}
+	if err := checkPromoted(t.Type, path); err != nil {
+		return err
 	}
 	type step struct {
 		index  int
@@ -558,14 +553,14 @@ func (b *forms) fillStruct(f *form, t place, path string) error {
 		field := t.Field(i)
 		_, embedded := inlined(field)
 		if !field.IsExported() && !(embedded && field.Type.Kind() == reflect.Struct) {
-			continue // JSON has no such field, and another codec's are its own
+			continue // JSON has no such field
 		}
 		sub, err := b.build(place{field.Type, t.inMap}, path+"."+field.Name)
 		if err != nil {
 			return err
 		}
 		deeper := 1
-		if embedded && b.json {
+		if embedded {
 			deeper = 0
 		}
 		if sub.find != nil || sub.building {

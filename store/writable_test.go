@@ -17,9 +17,9 @@ import (
 	"github.com/tendhq/tend/store/memory"
 )
 
-func newOf[S any](t testing.TB, codec store.Codec) error {
+func newOf[S any](t testing.TB) error {
 	t.Helper()
-	_, err := store.New[S, struct{}](newMemory(t, nil), "K", &store.Options[S, struct{}]{Codec: codec})
+	_, err := store.New[S, struct{}](newMemory(t, nil), "K", nil)
 	return err
 }
 
@@ -54,58 +54,54 @@ type (
 	}
 )
 
-// plainCodec is no JSON as far as the store knows.
-type plainCodec struct{ store.Codec }
-
 func TestNewRefusesFieldsThatJSONDrops(t *testing.T) {
 	for what, err := range map[string]error{
 		"an unexported field": newOf[struct {
 			A int
 			b int
-		}](t, nil),
-		"one far below": newOf[struct{ A map[string][]*struct{ b int } }](t, nil),
+		}](t),
+		"one far below": newOf[struct{ A map[string][]*struct{ b int } }](t),
 		"a field tagged -": newOf[struct {
 			A int `json:"-"`
-		}](t, nil),
+		}](t),
 		"a field that hides an embedded one": newOf[struct {
 			Embedded
 			A string
-		}](t, nil),
+		}](t),
 		"a field of an embedded struct with another's name": newOf[struct {
 			withOne
 			C int `json:"A"`
-		}](t, nil),
-		"an unexported embedded pointer": newOf[struct{ *hidden }](t, nil),
-		"a complex number":               newOf[struct{ A complex128 }](t, nil),
-		"keys of arrays":                 newOf[struct{ A map[[2]int]string }](t, nil),
-		"keys of booleans":               newOf[struct{ A map[bool]string }](t, nil),
-		"a struct embedded in itself":    newOf[Selfish](t, nil),
+		}](t),
+		"an unexported embedded pointer": newOf[struct{ *hidden }](t),
+		"a complex number":               newOf[struct{ A complex128 }](t),
+		"keys of arrays":                 newOf[struct{ A map[[2]int]string }](t),
+		"keys of booleans":               newOf[struct{ A map[bool]string }](t),
+		"a struct embedded in itself":    newOf[Selfish](t),
 	} {
 		if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "Spec.") {
 			t.Errorf("%s: got error %v, want %v with the field", what, err, store.ErrInvalid)
 		}
 	}
 	for what, err := range map[string]error{
-		"a type that encodes itself": newOf[struct{ A own }](t, nil),
-		"a pointer to one":           newOf[struct{ A *own }](t, nil),
-		"one that does so as text":   newOf[struct{ A ownText }](t, nil),
-		"one whose pointer does":     newOf[struct{ A []ownPointer }](t, nil),
-		"an embedded struct":         newOf[struct{ withOne }](t, nil),
-		"an unexported embedded one": newOf[struct{ hidden }](t, nil),
+		"a type that encodes itself": newOf[struct{ A own }](t),
+		"a pointer to one":           newOf[struct{ A *own }](t),
+		"one that does so as text":   newOf[struct{ A ownText }](t),
+		"one whose pointer does":     newOf[struct{ A []ownPointer }](t),
+		"an embedded struct":         newOf[struct{ withOne }](t),
+		"an unexported embedded one": newOf[struct{ hidden }](t),
 		"a field that is named -": newOf[struct {
 			A int `json:"-,"` //nolint:staticcheck // SA5008: the name "-" is what is tested
-		}](t, nil),
+		}](t),
 		"names that differ by case": newOf[struct {
 			A int `json:"a"`
 			B int `json:"A"`
-		}](t, nil),
-		"a blank field":               newOf[struct{ A, _ int }](t, nil),
-		"another codec, anything":     newOf[struct{ a complex128 }](t, plainCodec{store.JSON}),
-		"a type that contains itself": newOf[recursive](t, nil),
+		}](t),
+		"a blank field":               newOf[struct{ A, _ int }](t),
+		"a type that contains itself": newOf[recursive](t),
 		"keys that are texts or numbers": newOf[struct {
 			A map[time.Duration]int
 			B map[store.Key]int
-		}](t, nil),
+		}](t),
 	} {
 		if err != nil {
 			t.Errorf("%s: got error %v, want nil", what, err)
@@ -118,36 +114,15 @@ type recursive struct {
 	Kids map[string][]recursive
 }
 
-// A spec that holds itself is an error with every codec, and not the end of the
-// process.
+// A spec that holds itself is an error, and not the end of the process.
 func TestCyclicSpecIsAnError(t *testing.T) {
-	for name, codec := range map[string]store.Codec{"JSON": nil, "another": plainCodec{store.JSON}} {
-		s := must[*store.Store[recursive, recursive]](t)(store.New(newMemory(t, nil), "K", &store.Options[recursive, recursive]{Codec: codec}))
-		o := must[*store.Object[recursive, recursive]](t)(s.Create(t.Context(), &store.Object[recursive, recursive]{Meta: store.Meta{Name: "a"}}))
-		o.Spec.Next = &o.Spec
-		_, err := s.Update(t.Context(), o)
-		wantErr(t, name+": Update", err, store.ErrInvalid)
-		if err != nil && !strings.Contains(err.Error(), "nested more than 64 deep") {
-			t.Errorf("%s: %v does not say why", name, err)
-		}
-	}
-}
-
-// wired is a type as generators make them for codecs of their own: what is not exported is
-// theirs, and may hold itself.
-type wired struct {
-	Size  int
-	state *wired
-}
-
-func (w wired) Clone() wired { return wired{Size: w.Size, state: w.state} }
-
-func TestUnexportedFieldsAreLeftToAnotherCodec(t *testing.T) {
-	s := must[*store.Store[wired, struct{}]](t)(store.New(newMemory(t, nil), "K", &store.Options[wired, struct{}]{Codec: plainCodec{store.JSON}}))
-	o := &store.Object[wired, struct{}]{Meta: store.Meta{Name: "a"}, Spec: wired{Size: 1}}
-	o.Spec.state = &o.Spec
-	if _, err := s.Create(t.Context(), o); err != nil {
-		t.Errorf("got error %v of a field that is the codec's", err)
+	s := must[*store.Store[recursive, recursive]](t)(store.New[recursive, recursive](newMemory(t, nil), "K", nil))
+	o := must[*store.Object[recursive, recursive]](t)(s.Create(t.Context(), &store.Object[recursive, recursive]{Meta: store.Meta{Name: "a"}}))
+	o.Spec.Next = &o.Spec
+	_, err := s.Update(t.Context(), o)
+	wantErr(t, "Update", err, store.ErrInvalid)
+	if err != nil && !strings.Contains(err.Error(), "nested more than 64 deep") {
+		t.Errorf("%v does not say why", err)
 	}
 }
 
@@ -272,11 +247,11 @@ func TestMutatePausesUnderContention(t *testing.T) {
 }
 
 // slowCommits takes a millisecond for each commit.
-type slowCommits struct{ *memory.Backend }
+type slowCommits struct{ store.FullBackend }
 
 func (b slowCommits) Commit(ctx context.Context, txn store.Txn) (store.Revision, error) {
 	time.Sleep(time.Millisecond)
-	return b.Backend.Commit(context.WithoutCancel(ctx), txn)
+	return b.FullBackend.Commit(context.WithoutCancel(ctx), txn)
 }
 
 // An HTTP API compares by the revision, so that it is in an object's JSON, as a string;
@@ -308,7 +283,7 @@ func TestRevisionIsInTheJSONOfAnObjectAndNotStored(t *testing.T) {
 func TestUndecodableObjectIsDeletedByACallThatSaysSo(t *testing.T) {
 	var log strings.Builder
 	b := newMemory(t, nil)
-	s := newBuckets(t, b, &store.Options[bucketSpec, bucketStatus]{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	s := newBuckets(t, b, (&store.Options[bucketSpec, bucketStatus]{}).SetLogger(slog.New(slog.NewTextHandler(&log, nil))))
 	whole := must[*bucket](t)(s.Create(t.Context(), named("whole")))
 	key := store.Key{Namespace: "prod", Name: "broken"}
 	must[store.Revision](t)(b.Commit(t.Context(), store.Txn{Ops: []store.Op{{Kind: "Bucket", Key: key, Put: store.Bytes("{")}}}))

@@ -37,7 +37,10 @@ func (s *Store[S, T]) fresh(o *Object[S, T]) (*value[S, T], error) {
 		return nil, s.noObject()
 	}
 	v := &value[S, T]{store: s, schema: s.version}
-	return v, s.accept(o, func() error { return s.prepare(v, o) })
+	if s.code {
+		return v, s.accept(o, func() error { return s.prepare(v, o) })
+	}
+	return v, s.refusal(o, contain.Call(func() error { return s.prepare(v, o) }))
 }
 
 func (s *Store[S, T]) prepare(v *value[S, T], o *Object[S, T]) error {
@@ -244,6 +247,17 @@ func (s *Store[S, T]) replace(ctx context.Context, f found[S, T], change func(ne
 // changes. The version begins as a plain copy of the stored object; what change does not
 // replace stays shared with it, which is safe because stored objects are never modified.
 func (s *Store[S, T]) next(f found[S, T], change func(next *Object[S, T]) (changed, error)) (v *value[S, T], op Op, err error) {
+	if s.code {
+		return s.nextApart(f, change)
+	}
+	err = s.refusal(f.Object, contain.Call(func() (err error) {
+		v, op, err = s.edited(f, change)
+		return err
+	}))
+	return v, op, err
+}
+
+func (s *Store[S, T]) nextApart(f found[S, T], change func(next *Object[S, T]) (changed, error)) (v *value[S, T], op Op, err error) {
 	err = s.accept(f.Object, func() (err error) {
 		v, op, err = s.edited(f, change)
 		return err
@@ -316,8 +330,8 @@ func (s *Store[S, T]) checkGuard(ctx context.Context) error {
 // commit makes one write and returns a copy of what v became. It is made before: where it
 // cannot be made, nothing is written.
 func (s *Store[S, T]) commit(ctx context.Context, v *value[S, T], op Op, cond Compare) (stored *Object[S, T], err error) {
-	if err := s.accept(&v.Object, func() error { stored = s.Clone(&v.Object); return nil }); err != nil {
-		return nil, err
+	if stored, err = s.cloned(&v.Object); err != nil {
+		return nil, s.refusal(&v.Object, err)
 	}
 	if stored.Revision, err = s.write(ctx, op, cond); err != nil {
 		return nil, err

@@ -47,9 +47,7 @@ func newKernel(a *app, backend store.Backend) (*kernel, error) {
 	if k.cache, err = cache.New(k.store, nil); err != nil {
 		return nil, err
 	}
-	if k.events, err = external.NewThrottled(nil, nil); err != nil {
-		return nil, err
-	}
+	k.events = external.NewThrottled(nil)
 	c, err := newCloud(a, k.store)
 	if err != nil {
 		return nil, err
@@ -60,7 +58,7 @@ func newKernel(a *app, backend store.Backend) (*kernel, error) {
 		Poll:          a.o.Poll,
 		CreationGrace: settled(a.o.Poll),
 		Changes:       a.done.Told,
-		Recorder:      k.events, // for the debug page
+		Recorder:      k.events.Record, // for the debug page
 	})
 	if err != nil {
 		return nil, err

@@ -16,6 +16,7 @@ var layers = map[string]int{
 	"":                           -1, // documentation only, imports nothing
 	"internal/ascii":             -1, // below all
 	"internal/body":              -1,
+	"internal/origin":            -1,
 	"internal/campaign":          0, // for tests
 	"internal/check":             8, // for tests
 	"internal/contain":           -1,

@@ -65,7 +65,7 @@ func must[T any](x T, err error) T {
 func New() *World {
 	w := &World{Release: make(chan struct{}), Begun: make(chan string, 1000), Ended: make(chan string, 1000)}
 	w.Store = must(store.New[Spec, Status](must(memory.New(nil)), "bucket", nil))
-	w.Events = must(external.NewThrottled(nil, nil))
+	w.Events = external.NewThrottled(nil)
 	w.Quota = must(ratelimit.NewBucket("s3 calls", 10, 5))
 	options := reconcile.Options[reconcile.Request]{
 		Workers: 4, Logger: slog.New(slog.DiscardHandler),
@@ -102,11 +102,11 @@ func (w *World) run(ctx context.Context, o *Bucket) (reconcile.Result, error) {
 		return reconcile.Result{}, reconcile.Terminal(errors.New("the name is taken"))
 	case o.Name == Hostile:
 		_ = w.Events.Record(ctx, external.Event{
-			Type: external.Warning, Reason: external.ReasonCreateFailed, Message: "no: " + Hostile, Kind: "bucket", Key: o.Key(), Time: time.Now(), Count: 1,
+			Warning: true, Reason: "CannotCreate", Message: "no: " + Hostile, Kind: "bucket", Key: o.Key(), Time: time.Now(), Count: 1,
 		})
 		return reconcile.Result{}, fmt.Errorf("refused %s \x1b[31m\u202e", Hostile)
 	}
-	_ = w.Events.Record(ctx, external.Event{Reason: external.ReasonCreated, Kind: "bucket", Key: o.Key(), Time: time.Now(), Count: 1})
+	_ = w.Events.Record(ctx, external.Event{Reason: "Created", Kind: "bucket", Key: o.Key(), Time: time.Now(), Count: 1})
 	return reconcile.Result{RequeueAfter: 10 * time.Minute}, nil
 }
 

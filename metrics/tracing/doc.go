@@ -32,7 +32,7 @@
 //
 // A link is not promised. What another process wrote is not known here, nor what
 // was there when the process started, and memory is bounded: of more than
-// [Options.Remember] writes, or waiting keys, the oldest have no link.
+// [Options.remember] writes, or waiting keys, the oldest have no link.
 //
 // # Logs and metrics
 //

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"go.opentelemetry.io/otel/propagation"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
@@ -15,7 +16,7 @@ import (
 func Example() {
 	exporter := tracetest.NewInMemoryExporter() // in a program: OTLP, say
 	provider := sdk.NewTracerProvider(sdk.WithSyncer(exporter))
-	t, err := tracing.New(provider, nil)
+	t, err := tracing.New(provider, &tracing.Options{Propagator: propagation.TraceContext{}}) // in requests of Transport
 	if err != nil {
 		panic(err)
 	}

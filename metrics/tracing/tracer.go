@@ -23,10 +23,10 @@ type Options struct {
 	// sends, so that the other side can go on with it: for services of your own.
 	// Default: nothing is written, because a cloud need not know.
 	Propagator propagation.TextMapPropagator
-	// Remember is how many writes are remembered until the run comes that they
+	// remember is how many writes are remembered until the run comes that they
 	// cause, and how many keys can wait with links. Default 16384; a write is
 	// some 150 bytes.
-	Remember int
+	remember int
 }
 
 const (
@@ -44,10 +44,10 @@ func New(p trace.TracerProvider, o *Options) (*Tracer, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	if o.Remember < 0 {
-		return nil, fmt.Errorf("tracing: New: Remember is %d, want 0 or more", o.Remember)
+	if o.remember < 0 {
+		return nil, fmt.Errorf("tracing: New: Remember is %d, want 0 or more", o.remember)
 	}
-	n := o.Remember
+	n := o.remember
 	if n == 0 {
 		n = defaultRemember
 	}

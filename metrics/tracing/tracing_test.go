@@ -496,7 +496,7 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 	if _, err := tracing.New(nil, nil); err == nil {
 		t.Error("no provider was taken")
 	}
-	if _, err := tracing.New(sdk.NewTracerProvider(), &tracing.Options{Remember: -1}); err == nil {
+	if _, err := tracing.New(sdk.NewTracerProvider(), (&tracing.Options{}).SetRemember(-1)); err == nil {
 		t.Error("a negative Remember was taken")
 	}
 }

@@ -29,7 +29,7 @@
 // Done of a key that is not running does nothing. That of client-go hands a key that
 // is ready out a second time.
 //
-// With Options.Shards above 1 the order is first in, first out within a shard only.
+// With Options.shards above 1 the order is first in, first out within a shard only.
 //
 // Stats().Adds counts every Add, also of a key that is there already, and not what
 // comes back by itself: AddAfter counts when it is called, not when its time has come.
@@ -86,10 +86,10 @@ type Options[K comparable] struct {
 	// 1000 s: what client-go uses per key, with jitter, without its bucket for
 	// all keys.
 	Limiter Limiter[K]
-	// Shards is how many locks share the keys; each has an order of its own. Default
+	// shards is how many locks share the keys; each has an order of its own. Default
 	// 1: keys come out in the order in which they were added, as in client-go. New fails
 	// for a number that a queue.Queue cannot have, such as a negative one.
-	Shards int
+	shards int
 }
 
 // Queue is a queue.Queue with the methods of client-go's work queue. All are
@@ -109,13 +109,13 @@ func New[K comparable](o *Options[K]) (*Queue[K], error) {
 	if o != nil {
 		opts = *o
 	}
-	if opts.Shards == 0 {
-		opts.Shards = 1
+	if opts.shards == 0 {
+		opts.shards = 1
 	}
 	if opts.Limiter == nil {
 		opts.Limiter = NewLimiter[K](queue.Backoff{Base: 5 * time.Millisecond, Max: 1000 * time.Second})
 	}
-	q, err := queue.New(&queue.Options[K]{Name: opts.Name, Shards: opts.Shards, UncheckedKeys: true})
+	q, err := queue.New(&queue.Options[K]{Name: opts.Name, Shards: opts.shards, UncheckedKeys: true})
 	if err != nil {
 		return nil, err
 	}

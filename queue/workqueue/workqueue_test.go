@@ -530,7 +530,7 @@ func TestOneOrderByDefault(t *testing.T) {
 			q.Done(got)
 		}
 		q.ShutDown()
-		if _, err := workqueue.New(&workqueue.Options[string]{Shards: 1000}); err == nil {
+		if _, err := workqueue.New((&workqueue.Options[string]{}).SetShards(1000)); err == nil {
 			t.Error("1,000 shards were taken")
 		}
 	})
@@ -568,7 +568,7 @@ func TestAddsAndDepthCountAsThePageSays(t *testing.T) {
 
 func TestShardsThatCannotBeAreRefused(t *testing.T) {
 	for _, n := range []int{-1, 1 << 20} {
-		if _, err := workqueue.New(&workqueue.Options[string]{Shards: n}); err == nil {
+		if _, err := workqueue.New((&workqueue.Options[string]{}).SetShards(n)); err == nil {
 			t.Errorf("%d shards are taken", n)
 		}
 	}

@@ -35,12 +35,12 @@ type Options[S, T any] struct {
 	Every time.Duration
 	// MaxBytes is how long the file may be. Default 64 MiB.
 	MaxBytes int64
-	// Applied hears what a content came to when something was written, or the first time.
+	// applied hears what a content came to when something was written, or the first time.
 	// Its context is that of the run. Default: it is logged.
-	Applied func(ctx context.Context, did store.Applied, declared int)
-	// Controller is what the controller is told besides; its Workers is 1. Default:
+	applied func(ctx context.Context, did store.Applied, declared int)
+	// controller is what the controller is told besides; its Workers is 1. Default:
 	// reconcile's defaults.
-	Controller *reconcile.Options[string]
+	controller *reconcile.Options[string]
 }
 
 const (
@@ -116,8 +116,8 @@ func New[S, T any](s *store.Store[S, T], c *cache.Cache[S, T], path string, o *O
 	}
 	f.watch = watch{path: path, max: f.o.MaxBytes}
 	var control reconcile.Options[string]
-	if f.o.Controller != nil {
-		control = *f.o.Controller
+	if f.o.controller != nil {
+		control = *f.o.controller
 	}
 	control.Workers = 1
 	var err error
@@ -282,8 +282,8 @@ func (f *File[S, T]) reconcile(ctx context.Context, _ string) (reconcile.Result,
 	first := f.isFirst(latest)
 	err = f.end(latest, before, err)
 	if err == nil && (first || did.Created+did.Updated+did.Deleted > 0) {
-		if f.o.Applied != nil {
-			f.o.Applied(ctx, did, len(set))
+		if f.o.applied != nil {
+			f.o.applied(ctx, did, len(set))
 		} else {
 			reconcile.Logger(ctx).Info("declare: the file is applied", "path", f.path, "declared", len(set),
 				"created", did.Created, "updated", did.Updated, "deleted", did.Deleted, "waiting", did.Waiting)

@@ -19,14 +19,14 @@ const ConditionDependencies = "Dependencies"
 // The reasons of [ConditionDependencies], and of the condition Ready of an object that
 // waits.
 const (
-	ReasonMet      = "Met"
+	reasonMet      = "Met"
 	ReasonNotFound = "NotFound" // a needed object does not exist
 	ReasonNotReady = "NotReady" // it exists, and may not be used yet
-	ReasonNewer    = "Newer"    // a newer version of the program stored it: see reconcile.CheckNewer
+	reasonNewer    = "Newer"    // a newer version of the program stored it: see reconcile.CheckNewer
 	ReasonDeleting = "Deleting" // it is in deletion
 	ReasonCycle    = "Cycle"    // the objects wait for each other in a circle
 
-	ReasonWaiting = "WaitingForDependencies" // of Ready
+	reasonWaiting = "WaitingForDependencies" // of Ready
 	ReasonInUse   = "InUse"                  // of Ready, of an object in deletion that others use
 )
 
@@ -219,7 +219,7 @@ func (t *Tracker[S, T]) refuse(ctx context.Context, p *Permit[S, T], targets []t
 }
 
 var reasonText = map[string]string{
-	ReasonNotFound: "does not exist", ReasonNotReady: "is not ready", ReasonNewer: "is of a newer version of the program", ReasonDeleting: "is being deleted",
+	ReasonNotFound: "does not exist", ReasonNotReady: "is not ready", reasonNewer: "is of a newer version of the program", ReasonDeleting: "is being deleted",
 }
 
 // list joins the first few.
@@ -240,12 +240,12 @@ func (p *Permit[S, T]) Open() bool { return p == nil || p.reason == "" }
 func (p *Permit[S, T]) Describe(o *store.Object[S, T]) (changed bool) {
 	if p.Open() {
 		c, ok := o.Condition(ConditionDependencies)
-		return ok && c.Status != store.True && o.SetCondition(store.Condition{Type: ConditionDependencies, Status: store.True, Reason: ReasonMet})
+		return ok && c.Status != store.True && o.SetCondition(store.Condition{Type: ConditionDependencies, Status: store.True, Reason: reasonMet})
 	}
 	changed = o.SetCondition(store.Condition{Type: ConditionDependencies, Status: store.False, Reason: p.reason, Message: p.message})
 	if !o.Ready() {
 		before, _ := o.Condition(store.ConditionReady)
-		o.SetProgressing(ReasonWaiting, p.message)
+		o.SetProgressing(reasonWaiting, p.message)
 		after, _ := o.Condition(store.ConditionReady)
 		changed = changed || before != after
 	}

@@ -18,12 +18,12 @@
 //   - No run with an object begins before everything that the object needs exists, is
 //     ready, and is not in deletion.
 //   - An object that waits is handed to the queue within a second after its needs are met,
-//     and not before: up to [Options.Burst] at once, further ones at PerSecond. It is
+//     and not before: up to 1,000 at once, further ones at 1,000 a second. It is
 //     handed over at most once per change of what it needs, until it has run.
 //   - A needed object with a finalizer of [Finalizer] stays, over crashes, restarts and
 //     several servers and stores, until no object of that kind holds it.
 //   - A change of what an object needs ends its backoff and its park. Its attempts start
-//     from 0 only if its last run saw something else, and at most once per [Options.Fresh].
+//     from 0 only if its last run saw something else, and at most once a minute.
 //
 // # What it does not promise
 //

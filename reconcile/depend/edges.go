@@ -108,7 +108,7 @@ func (l Link) from(r Ref) Edge {
 // Around are the edges near an object: its own, in both directions, then those of the
 // objects that they lead to, and so on, the nearest first, at most as many as most; more
 // says that there are others. Of the users of one object a hundred of each kind count, and
-// of owners only those of the objects that are reached: see [Graph.Owned].
+// of owners only those of the objects that are reached: see [Graph.owned].
 func (g *Graph) Around(r Ref, most int) (edges []Edge, more bool) {
 	reached, seen := map[Ref]bool{r: true}, make(map[Edge]bool)
 	for next := []Ref{r}; len(next) > 0; next = next[1:] {
@@ -153,10 +153,10 @@ func (v View) edges(g *Graph) (edges []Edge) {
 	return edges
 }
 
-// Owned are the objects that an object owns, of the kinds that this process knows, at most
+// owned are the objects that an object owns, of the kinds that this process knows, at most
 // as many as most; hidden is how many there are beside those. It reads the caches of all
 // kinds, of each at most 100,000 objects.
-func (g *Graph) Owned(r Ref, most int) (refs []Ref, hidden int) {
+func (g *Graph) owned(r Ref, most int) (refs []Ref, hidden int) {
 	for f := range g.families(g.all()) {
 		for m := range f.all {
 			if slices.ContainsFunc(m.Owners, func(o store.Owner) bool { return o.Kind == r.Kind && o.Key == r.Key }) {

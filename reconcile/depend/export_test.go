@@ -2,6 +2,7 @@ package depend
 
 import (
 	"slices"
+	"time"
 
 	"github.com/tendhq/tend/store"
 )
@@ -40,4 +41,23 @@ func AppendMemory[S, T any](b []byte, t *Tracker[S, T], key store.Key) []byte {
 		}
 	}
 	return b
+}
+
+const ReasonMet = reasonMet
+
+func (r *Graph) Owned(a0 Ref, a1 int) ([]Ref, int) { return r.owned(a0, a1) }
+
+func (o *Options) SetBurst(v int) *Options {
+	o.burst = v
+	return o
+}
+
+func (o *Options) SetPerSecond(v int) *Options {
+	o.perSecond = v
+	return o
+}
+
+func (o *Options) SetFresh(v time.Duration) *Options {
+	o.fresh = v
+	return o
 }

@@ -91,9 +91,9 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 		"no needs":           errorOf(depend.New[Spec, Status](c, depend.Needs[Spec, Status]{}, nil)),
 		"no cache":           errorOf(depend.New(c, depend.On[Spec, Status, Spec, Status](nil, needed, nil), nil)),
 		"no keys":            errorOf(depend.New(c, depend.On[Spec, Status](c, nil, nil), nil)),
-		"a negative Burst":   errorOf(depend.New(c, good, &depend.Options{Burst: -1})),
-		"a negative pace":    errorOf(depend.New(c, good, &depend.Options{PerSecond: -1})),
-		"a negative Fresh":   errorOf(depend.New(c, good, &depend.Options{Fresh: -1})),
+		"a negative Burst":   errorOf(depend.New(c, good, (&depend.Options{}).SetBurst(-1))),
+		"a negative pace":    errorOf(depend.New(c, good, (&depend.Options{}).SetPerSecond(-1))),
+		"a negative Fresh":   errorOf(depend.New(c, good, (&depend.Options{}).SetFresh(-1))),
 		"a zero Needs value": errorOf(depend.New(c, depend.Needs[Spec, Status]{}, nil)),
 	} {
 		if err == nil {

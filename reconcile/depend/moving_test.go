@@ -63,7 +63,7 @@ func seen(thing, base *turnThing, parts iter.Seq[*turnThing]) string {
 
 // slowSlots is a store whose lists and watches take their time, and break.
 type slowSlots struct {
-	*memory.Backend
+	store.FullBackend
 	mu sync.Mutex
 	r  *rand.Rand
 	ok bool // nothing breaks now
@@ -103,17 +103,17 @@ func (b *slowSlots) ListSlots(ctx context.Context, kind string, slots store.Slot
 		return store.Page{}, err
 	}
 	o.Limit = 1 + b.dice(4)
-	p, err := b.Backend.ListSlots(ctx, kind, slots, o)
+	p, err := b.FullBackend.ListSlots(ctx, kind, slots, o)
 	b.pause()
 	return p, err
 }
 
 func (b *slowSlots) Watch(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
-	return b.slow(b.Backend.Watch(ctx, kind, after))
+	return b.slow(b.FullBackend.Watch(ctx, kind, after))
 }
 
 func (b *slowSlots) WatchSlots(ctx context.Context, kind string, slots store.SlotSet, after store.Revision) iter.Seq2[store.Batch, error] {
-	return b.slow(b.Backend.WatchSlots(ctx, kind, slots, after))
+	return b.slow(b.FullBackend.WatchSlots(ctx, kind, slots, after))
 }
 
 func (b *slowSlots) slow(watch iter.Seq2[store.Batch, error]) iter.Seq2[store.Batch, error] {
@@ -193,9 +193,9 @@ func TestNothingIsLeftBehindWhileShardsMove(t *testing.T) {
 func moveShards(t *testing.T, seed uint64) {
 	const things, bases, parts, rounds = 12, 3, 8, 8
 	r := rand.New(rand.NewPCG(seed, 0x22))
-	b := &slowSlots{Backend: must(memory.New(nil))(t), r: rand.New(rand.NewPCG(seed, 0x23))}
+	b := &slowSlots{FullBackend: must(memory.New(nil))(t), r: rand.New(rand.NewPCG(seed, 0x23))}
 	defer b.Close()
-	s := newTurns(t, b.Backend)
+	s := newTurns(t, b.FullBackend)
 	ctx := t.Context()
 	name := func(kind string, i int) string { return fmt.Sprint(kind, i) }
 	for i := range bases {

@@ -145,7 +145,7 @@ func (s state) reason() string {
 	case s.deleting:
 		return ReasonDeleting
 	case s.newer:
-		return ReasonNewer
+		return reasonNewer
 	}
 	return ReasonNotReady
 }

@@ -19,7 +19,7 @@ import (
 // mortal is a backend as a server reaches it: a dead one reaches nothing, its leases
 // included.
 type mortal struct {
-	*memory.Backend
+	store.FullBackend
 	dead *atomic.Bool
 }
 
@@ -36,42 +36,42 @@ func (b mortal) Get(ctx context.Context, kind string, key store.Key) (store.Reco
 	if err := b.alive(); err != nil {
 		return store.Record{}, err
 	}
-	return b.Backend.Get(ctx, kind, key)
+	return b.FullBackend.Get(ctx, kind, key)
 }
 
 func (b mortal) List(ctx context.Context, kind string, o store.ListOptions) (store.Page, error) {
 	if err := b.alive(); err != nil {
 		return store.Page{}, err
 	}
-	return b.Backend.List(ctx, kind, o)
+	return b.FullBackend.List(ctx, kind, o)
 }
 
 func (b mortal) Commit(ctx context.Context, txn store.Txn) (store.Revision, error) {
 	if err := b.alive(); err != nil {
 		return 0, err
 	}
-	return b.Backend.Commit(ctx, txn)
+	return b.FullBackend.Commit(ctx, txn)
 }
 
 func (b mortal) Grant(ctx context.Context, ttl time.Duration) (store.LeaseID, error) {
 	if err := b.alive(); err != nil {
 		return 0, err
 	}
-	return b.Backend.Grant(ctx, ttl)
+	return b.FullBackend.Grant(ctx, ttl)
 }
 
 func (b mortal) Renew(ctx context.Context, id store.LeaseID) error {
 	if err := b.alive(); err != nil {
 		return err
 	}
-	return b.Backend.Renew(ctx, id)
+	return b.FullBackend.Renew(ctx, id)
 }
 
 func (b mortal) Revoke(ctx context.Context, id store.LeaseID) error {
 	if err := b.alive(); err != nil {
 		return err
 	}
-	return b.Backend.Revoke(ctx, id)
+	return b.FullBackend.Revoke(ctx, id)
 }
 
 // Two servers run both ends, the needed objects and their users, in two stores, each end
@@ -100,7 +100,7 @@ func shareBothEnds(t *testing.T, place func(b store.Backend, kind string, o *lea
 	vpcs, machines := must(memory.New(nil))(t), must(memory.New(nil))(t)
 	serve := func(name string) (dead *atomic.Bool, stop func()) {
 		dead = new(atomic.Bool)
-		end := func(b *memory.Backend, kind string) *half {
+		end := func(b store.FullBackend, kind string) *half {
 			h := newHalf(t, mortal{b, dead}, kind, c)
 			h.placement = must(place(mortal{b, dead}, kind, &lease.Options{Server: name, Logger: slog.New(slog.DiscardHandler)}))(t)
 			h.fail = func(*Thing) error {

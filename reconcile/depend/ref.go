@@ -18,19 +18,19 @@ type Ref struct {
 // String is the kind and the key, as in "subnet prod/a".
 func (r Ref) String() string { return r.Kind + " " + r.Key.String() }
 
-// FinalizerPrefix begins the finalizer that keeps a needed object while objects of
+// finalizerPrefix begins the finalizer that keeps a needed object while objects of
 // another kind use it: the kind of the users follows, see [Finalizer].
-const FinalizerPrefix = "tend.needed-by."
+const finalizerPrefix = "tend.needed-by."
 
 // Finalizer is the finalizer of the objects that objects of a kind use. It is put on a
 // needed object before the first use and removed when the object is in deletion and no
 // object of the kind holds it any more.
-func Finalizer(users string) string { return FinalizerPrefix + users }
+func Finalizer(users string) string { return finalizerPrefix + users }
 
 // UserKinds are the kinds whose objects use the object that carries the finalizers.
 func UserKinds(finalizers []string) (kinds []string) {
 	for _, f := range finalizers {
-		if kind, ok := strings.CutPrefix(f, FinalizerPrefix); ok {
+		if kind, ok := strings.CutPrefix(f, finalizerPrefix); ok {
 			kinds = append(kinds, kind)
 		}
 	}

@@ -145,16 +145,16 @@ func TestObjectInDeletionIsNotUsedThoughItSaysItIsReady(t *testing.T) {
 
 // partial is a store whose lists have pages of one record, and whose watches do not show what is
 // named ghost: as those of a cache of some objects only.
-type partial struct{ *memory.Backend }
+type partial struct{ store.FullBackend }
 
 func (p *partial) List(ctx context.Context, kind string, o store.ListOptions) (store.Page, error) {
 	o.Limit = 1
-	return p.Backend.List(ctx, kind, o)
+	return p.FullBackend.List(ctx, kind, o)
 }
 
 func (p *partial) Watch(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
 	return func(yield func(store.Batch, error) bool) {
-		for b, err := range p.Backend.Watch(ctx, kind, after) {
+		for b, err := range p.FullBackend.Watch(ctx, kind, after) {
 			b.Changes = slices.DeleteFunc(slices.Clone(b.Changes), func(c store.Change) bool { return c.Key.Name == "ghost" })
 			if !yield(b, err) {
 				return
@@ -198,7 +198,7 @@ func TestHoldThatNoCacheShowsKeepsWhatItHolds(t *testing.T) {
 
 // stubborn is a store that does not take some writes.
 type stubborn struct {
-	*memory.Backend
+	store.FullBackend
 	refuses func(store.Txn) bool
 }
 
@@ -206,7 +206,7 @@ func (b *stubborn) Commit(ctx context.Context, t store.Txn) (store.Revision, err
 	if b.refuses(t) {
 		return 0, errors.New("the store is away")
 	}
-	return b.Backend.Commit(ctx, t)
+	return b.FullBackend.Commit(ctx, t)
 }
 
 // A run that cannot keep what it needs from being deleted does not use it.

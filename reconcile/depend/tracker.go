@@ -20,16 +20,16 @@ import (
 
 // Options of [New]. Nil and zero fields mean the stated default. They are copied.
 type Options struct {
-	// Burst is how many objects are handed to the queue at once when what they wait for
-	// is there; further ones follow at PerSecond. More than Burst at one moment run in
+	// burst is how many objects are handed to the queue at once when what they wait for
+	// is there; further ones follow at perSecond. More than burst at one moment run in
 	// the low band, so that a change of one object does not wait for them. Zero: 1,000.
-	Burst int
-	// PerSecond is the pace beyond Burst. Zero: 1,000 a second.
-	PerSecond int
-	// Fresh is the least time between two changes of what an object needs that start its
+	burst int
+	// perSecond is the pace beyond burst. Zero: 1,000 a second.
+	perSecond int
+	// fresh is the least time between two changes of what an object needs that start its
 	// attempts from 0. What changes more often ends a backoff and a park all the same,
 	// and keeps the attempts. Zero: 1 minute.
-	Fresh time.Duration
+	fresh time.Duration
 	// Graph is shared by the trackers of several kinds, so that cycles over kinds are
 	// found and orders known. Nil: one of its own.
 	Graph *Graph
@@ -91,8 +91,8 @@ func New[S, T any](users *cache.Cache[S, T], needs Needs[S, T], o *Options) (*Tr
 	if err := t.complete(); err != nil {
 		return nil, fmt.Errorf("depend: needs of kind %q: %w", t.kind, err)
 	}
-	t.index = newIndex(t.o.Fresh)
-	t.pace = newPacer(t.o.PerSecond, t.o.Burst)
+	t.index = newIndex(t.o.fresh)
+	t.pace = newPacer(t.o.perSecond, t.o.burst)
 	return t, t.o.Graph.add(t.kind, t)
 }
 
@@ -115,21 +115,21 @@ func (t *Tracker[S, T]) complete() error {
 	}
 	o := &t.o
 	switch {
-	case o.Burst < 0:
-		return fmt.Errorf("Burst is %d, want 0 or more", o.Burst)
-	case o.PerSecond < 0:
-		return fmt.Errorf("PerSecond is %d, want 0 or more", o.PerSecond)
-	case o.Fresh < 0:
-		return fmt.Errorf("Fresh is %v, want 0 or more", o.Fresh)
+	case o.burst < 0:
+		return fmt.Errorf("Burst is %d, want 0 or more", o.burst)
+	case o.perSecond < 0:
+		return fmt.Errorf("PerSecond is %d, want 0 or more", o.perSecond)
+	case o.fresh < 0:
+		return fmt.Errorf("Fresh is %v, want 0 or more", o.fresh)
 	}
-	if o.Burst == 0 {
-		o.Burst = defaultBurst
+	if o.burst == 0 {
+		o.burst = defaultBurst
 	}
-	if o.PerSecond == 0 {
-		o.PerSecond = defaultPerSecond
+	if o.perSecond == 0 {
+		o.perSecond = defaultPerSecond
 	}
-	if o.Fresh == 0 {
-		o.Fresh = defaultFresh
+	if o.fresh == 0 {
+		o.fresh = defaultFresh
 	}
 	if o.Graph == nil {
 		o.Graph = NewGraph()
@@ -417,7 +417,7 @@ func (t *Tracker[S, T]) send(ctx context.Context, to reconcile.Sink[reconcile.Re
 	t.wakes = nil
 	t.mu.Unlock()
 	band := bandLive
-	if len(wakes) > t.o.Burst {
+	if len(wakes) > t.o.burst {
 		band = bandLow
 	}
 	for i, w := range wakes {

@@ -306,7 +306,7 @@ func TestRepeatedWakesTakeNoPlaceOfThePace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const users = 40
 		refuses := false
-		s := newSystem(t, setting{options: &depend.Options{Burst: users, PerSecond: 1}, first: func(key store.Key) error {
+		s := newSystem(t, setting{options: new(depend.Options).SetBurst(users).SetPerSecond(1), first: func(key store.Key) error {
 			if refuses && key.Name[0] == 'u' {
 				return reconcile.Terminal(errors.New("refused"))
 			}

@@ -18,21 +18,18 @@ import (
 	"github.com/tendhq/tend/store"
 )
 
-// settle is the time from a create to the look that should find its resource.
-const settle = time.Second
-
 // heldPause is the time after which a deletion that waits for an operator asks again.
 const heldPause = time.Minute
 
 // Reasons of the Ready condition while a resource comes and goes.
 const (
-	ReasonCreating = "Creating"
-	ReasonDeleting = "Deleting"
+	reasonCreating = "Creating"
+	reasonDeleting = "Deleting"
 )
 
 // reasonOf is the reason to give when an action fails.
 var reasonOf = map[action]string{
-	doCreate: ReasonCreateFailed, doUpdate: ReasonUpdateFailed, doDelete: ReasonDeleteFailed,
+	doCreate: reasonCreateFailed, doUpdate: reasonUpdateFailed, doDelete: reasonDeleteFailed,
 }
 
 // act does what was decided. Client and calls are there only after a look.
@@ -44,24 +41,24 @@ func (a *attempt[S, T]) act(ctx, calls context.Context, next action) (reconcile.
 			return a.later(), nil // nothing tells when Options.Policy says otherwise
 		}
 	case doMoved:
-		return a.giveUp(ctx, ReasonLocationChanged, ReasonLocationChanged, fmt.Errorf("%w: %s; put the spec back; to move the resource, declare another object and delete this one; where the old location has no resource any more, or only another name, run \"tend forget-location\"", ErrLocationChanged, a.view.moved))
+		return a.giveUp(ctx, reasonLocationChanged, reasonLocationChanged, fmt.Errorf("%w: %s; put the spec back; to move the resource, declare another object and delete this one; where the old location has no resource any more, or only another name, run \"tend forget-location\"", ErrLocationChanged, a.view.moved))
 	case doStop: // there is no way to find out what the create did
 		i := a.Stored().Intent
-		return a.giveUp(ctx, ReasonCreating, ReasonCreateIncomplete, fmt.Errorf("%w: attempt %d, begun %s; look for the resource, then say what you found by \"tend created\" or \"tend not-created\"",
+		return a.giveUp(ctx, reasonCreating, reasonCreateIncomplete, fmt.Errorf("%w: attempt %d, begun %s; look for the resource, then say what you found by \"tend created\" or \"tend not-created\"",
 			ErrCreateIncomplete, i.Attempt, i.Pending.Format(time.RFC3339)))
 	case doAwait:
-		reason, message := ReasonAwaiting, "waiting for the finalizers of others"
+		reason, message := reasonAwaiting, "waiting for the finalizers of others"
 		if why := depend.InUse(a.Stored().Finalizers); why != "" {
 			reason, message = depend.ReasonInUse, why
 		}
 		a.Object.SetTerminating(reason, message)
 		return a.later(), nil
 	case doWait:
-		return reconcile.Result{Requeue: true}, nil
+		return a.awaitVisible(), nil
 	case doMissing:
-		return a.standoff(ctx, ReasonMissing, "the resource does not exist, and the policy forbids to create it"), nil
+		return a.standoff(ctx, reasonMissing, "the resource does not exist, and the policy forbids to create it"), nil
 	case doRefuse:
-		return a.standoff(ctx, ReasonNotOurs, "the resource is there, and "+a.view.seen.Owner.says()), nil
+		return a.standoff(ctx, reasonNotOurs, "the resource is there, and "+a.view.seen.Owner.says()), nil
 	case doCreate:
 		return a.makeIt(ctx, calls)
 	case doDelete:
@@ -75,8 +72,8 @@ func (a *attempt[S, T]) act(ctx, calls context.Context, next action) (reconcile.
 }
 
 func (a *attempt[S, T]) pause(ctx context.Context) {
-	if a.synced(store.False, ReasonPaused, "") {
-		a.event(ctx, Normal, ReasonPaused, "reconciling is paused")
+	if a.synced(store.False, reasonPaused, "") {
+		a.event(ctx, false, reasonPaused, "reconciling is paused")
 	}
 }
 
@@ -90,7 +87,7 @@ func pausesItself[S, T any](o *store.Object[S, T]) bool {
 // again; one that waits for something else before that has nothing to say about it.
 func (a *attempt[S, T]) endPause() {
 	a.Object.Conditions = slices.DeleteFunc(a.Object.Conditions, func(c store.Condition) bool {
-		return c.Type == store.ConditionSynced && c.Reason == ReasonPaused
+		return c.Type == store.ConditionSynced && c.Reason == reasonPaused
 	})
 }
 
@@ -113,31 +110,41 @@ func (a *attempt[S, T]) standoff(ctx context.Context, reason, message string) re
 		a.Object.SetProgressing(reason, message)
 	}
 	if a.synced(store.False, reason, message) {
-		a.event(ctx, Warning, reason, message)
+		a.event(ctx, true, reason, message)
 	}
 	return a.later()
 }
 
 func (a *attempt[S, T]) makeIt(ctx, calls context.Context) (reconcile.Result, error) {
-	a.Object.SetProgressing(ReasonCreating, "")
+	a.Object.SetProgressing(reasonCreating, "")
 	if reason, err := a.create(ctx, calls); err != nil {
 		return a.fail(ctx, reason, err)
 	}
 	a.synced(store.True, "", "")
-	a.event(ctx, Normal, ReasonCreated, "created the resource "+cmp.Or(a.Stored().Intent.ExternalName, "of "+a.Object.Key().String()))
-	return reconcile.Result{RequeueAfter: min(settle, a.o.CreationGrace)}, nil
+	a.event(ctx, false, reasonCreated, "created the resource "+cmp.Or(a.Stored().Intent.ExternalName, "of "+a.Object.Key().String()))
+	return reconcile.Result{RequeueAfter: min(a.visible.first(), a.o.CreationGrace)}, nil
+}
+
+// awaitVisible looks again for what a create made, or may have made: at twice its age, and at the end of the
+// grace.
+func (a *attempt[S, T]) awaitVisible() reconcile.Result {
+	age := time.Since(a.view.learned)
+	if a.view.phase == succeeded {
+		a.visible.missed(min(age, a.o.CreationGrace/2))
+	}
+	return reconcile.Result{Requeue: true, RequeueAfter: max(minListWait, min(max(age, settle), time.Until(a.view.graceEnd)))}
 }
 
 func (a *attempt[S, T]) deleteIt(ctx, calls context.Context) (reconcile.Result, error) {
 	before, _ := a.Stored().Condition(store.ConditionReady)
-	a.Object.SetTerminating(ReasonDeleting, "")
+	a.Object.SetTerminating(reasonDeleting, "")
 	calls = context.WithValue(calls, deleteKey{}, &a.batched)
 	if err := a.try(ctx, calls, callDelete, a.forClient(), a.client.Delete); err != nil {
-		return a.fail(ctx, ReasonDeleteFailed, fmt.Errorf("delete: %w", err))
+		return a.fail(ctx, reasonDeleteFailed, fmt.Errorf("delete: %w", err))
 	}
 	a.synced(store.True, "", "")
-	if before.Reason != ReasonDeleting { // once, not at every look at a slow deletion
-		a.event(ctx, Normal, ReasonDeleted, "asked for the deletion of the resource")
+	if before.Reason != reasonDeleting { // once, not at every look at a slow deletion
+		a.event(ctx, false, reasonDeleted, "asked for the deletion of the resource")
 	}
 	return reconcile.Result{Requeue: true}, nil
 }
@@ -145,66 +152,71 @@ func (a *attempt[S, T]) deleteIt(ctx, calls context.Context) (reconcile.Result, 
 func (a *attempt[S, T]) release(ctx context.Context) (reconcile.Result, error) {
 	left := ""
 	switch {
-	case !a.view.policy.Has(Delete):
+	case !a.view.policy.has(Delete):
 		left = "the policy leaves the resource, if there is one, where it is"
 	case a.view.seen.Exists:
 		left = "there is a resource, but it is not ours: " + a.view.seen.Owner.says()
 	}
 	if err := a.Remove(ctx, a.o.Finalizer); err != nil {
-		return a.fail(ctx, ReasonStoreFailed, fmt.Errorf("finalizer: %w", err))
+		return a.fail(ctx, reasonStoreFailed, fmt.Errorf("finalizer: %w", err))
 	}
 	if left != "" {
-		a.event(ctx, Normal, ReasonReleased, left)
+		a.event(ctx, false, reasonReleased, left)
 	}
 	return reconcile.Result{}, nil
 }
 
 // maintain is for a resource that is there and ours.
 func (a *attempt[S, T]) maintain(ctx, calls context.Context, next action) (reconcile.Result, error) {
-	if a.view.policy != ObserveOnly {
+	if a.view.policy != observeOnly {
 		if err := a.Ensure(ctx, a.o.Finalizer); err != nil {
-			return a.fail(ctx, ReasonStoreFailed, fmt.Errorf("finalizer: %w", err))
+			return a.fail(ctx, reasonStoreFailed, fmt.Errorf("finalizer: %w", err))
 		}
 	}
-	if next == doUpdate && a.updated() == ReasonAdopted { // from here on it is held
+	if next == doUpdate && a.updated() == reasonAdopted { // from here on it is held
 		if err := a.recordLocation(ctx); err != nil {
-			return a.fail(ctx, ReasonStoreFailed, fmt.Errorf("location: %w", err))
+			return a.fail(ctx, reasonStoreFailed, fmt.Errorf("location: %w", err))
 		}
 	}
-	reason, message := "", ""
+	reason, message, adopted := "", "", false
 	switch next {
 	case doUpdate:
 		o := a.forClient()
 		o.Phase = "" // or what Observe set would count as set by Update
 		if err := a.try(ctx, calls, callUpdate, o, a.client.Update); err != nil {
-			return a.fail(ctx, ReasonUpdateFailed, fmt.Errorf("update: %w", err))
+			return a.fail(ctx, reasonUpdateFailed, fmt.Errorf("update: %w", err))
 		}
 		a.keepStatus(o)
-		a.event(ctx, Normal, a.updated(), "updated the resource")
+		a.event(ctx, false, a.updated(), "updated the resource")
+		adopted = a.updated() == reasonAdopted
 	case doTolerate:
 		a.tolerated = true
-		reason, message = ReasonDiffers, "the resource differs, and the policy forbids to update it"
+		reason, message = reasonDiffers, "the resource differs, and the policy forbids to update it"
 	}
 	if next == doKeep || next == doUpdate { // a look that finds it, and not as declared, may have found it elsewhere
 		if err := a.recordLocation(ctx); err != nil {
-			return a.fail(ctx, ReasonStoreFailed, fmt.Errorf("location: %w", err))
+			return a.fail(ctx, reasonStoreFailed, fmt.Errorf("location: %w", err))
 		}
 	}
 	if reason == "" && a.memory.caseOnly != "" {
-		reason, message = ReasonLetterCase, a.memory.caseOnly+askLetters
+		reason, message = reasonLetterCase, a.memory.caseOnly+askLetters
 	}
 	a.synced(store.True, reason, message)
 	if !a.said {
 		a.Object.SetReady()
 	}
-	return a.later(), nil
+	res := a.later()
+	if adopted { // a look says whether the resource carries our mark now
+		res.RequeueAfter = min(res.RequeueAfter, settle)
+	}
+	return res, nil
 }
 
 func (a *attempt[S, T]) updated() string {
 	if w := a.view.seen.Owner; w == Former || w == Unmarked {
-		return ReasonAdopted
+		return reasonAdopted
 	}
-	return ReasonUpdated
+	return reasonUpdated
 }
 
 // try calls the client and tells [Options.Changes] about it. A run that is over calls
@@ -247,7 +259,7 @@ func (a *attempt[S, T]) later() reconcile.Result {
 // about the object: a hundred thousand of them would each store that the cloud
 // is busy.
 func (a *attempt[S, T]) fail(ctx context.Context, reason string, err error) (reconcile.Result, error) {
-	if reason == ReasonStoreFailed && (errors.Is(err, store.ErrNotFound) || errors.Is(err, lifecycle.ErrDeleting)) {
+	if reason == reasonStoreFailed && (errors.Is(err, store.ErrNotFound) || errors.Is(err, lifecycle.ErrDeleting)) {
 		return reconcile.Result{Requeue: true}, nil // it went, or is about to: another run, another look
 	}
 	calledOff := ctx.Err() != nil && !errors.Is(context.Cause(ctx), context.DeadlineExceeded)
@@ -255,7 +267,7 @@ func (a *attempt[S, T]) fail(ctx context.Context, reason string, err error) (rec
 		return reconcile.Result{}, err
 	}
 	a.synced(store.False, reason, err.Error())
-	a.event(ctx, Warning, reason, err.Error())
+	a.event(ctx, true, reason, err.Error())
 	return reconcile.Result{}, err
 }
 
@@ -267,9 +279,9 @@ func (a *attempt[S, T]) synced(status store.ConditionStatus, reason, message str
 	return a.Object.SetCondition(store.Condition{Type: store.ConditionSynced, Status: status, Reason: reason, Message: message})
 }
 
-func (a *attempt[S, T]) event(ctx context.Context, t EventType, reason, message string) {
+func (a *attempt[S, T]) event(ctx context.Context, warning bool, reason, message string) {
 	record(ctx, a.o.Recorder, Event{
-		Type: t, Reason: reason, Message: store.Clip(message), Kind: a.kind,
+		Warning: warning, Reason: reason, Message: store.Clip(message), Kind: a.kind,
 		Key: a.Object.Key(), UID: a.Object.UID, Time: wall.Now(), Count: 1,
 	}, a.log)
 }

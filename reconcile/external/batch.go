@@ -38,9 +38,9 @@ type BatchOptions struct {
 	Wait time.Duration
 	// Most is how many items a batch has at most; a full one does not wait. Zero: 100.
 	Most int
-	// Timeout bounds the call of a batch, which outlives the runs that wait for it;
+	// timeout bounds the call of a batch, which outlives the runs that wait for it;
 	// zero: 1 minute.
-	Timeout time.Duration
+	timeout time.Duration
 }
 
 // Batch gathers calls of many goroutines for one item each into calls for many items.
@@ -87,11 +87,11 @@ func NewBatch[I, R any](call func(ctx context.Context, items []I) []Outcome[R], 
 	if o != nil {
 		b.o = *o
 	}
-	if b.o.Wait < 0 || b.o.Most < 0 || b.o.Timeout < 0 {
+	if b.o.Wait < 0 || b.o.Most < 0 || b.o.timeout < 0 {
 		return nil, fmt.Errorf("external: BatchOptions is %+v, want zero or more", b.o)
 	}
 	b.o.Wait, b.o.Most = cmp.Or(b.o.Wait, 50*time.Millisecond), cmp.Or(b.o.Most, 100)
-	b.o.Timeout = cmp.Or(b.o.Timeout, defaultTimeout)
+	b.o.timeout = cmp.Or(b.o.timeout, defaultTimeout)
 	return b, nil
 }
 
@@ -168,7 +168,7 @@ var errBatchExited = errors.New("external: the call of a batch ended its gorouti
 
 // outcomes makes the call. An error of the whole call is that of each item.
 func (b *Batch[I, R]) outcomes(items []I) (all []Outcome[R]) {
-	ctx, cancel := context.WithTimeoutCause(context.Background(), b.o.Timeout, errTimeout)
+	ctx, cancel := context.WithTimeoutCause(context.Background(), b.o.timeout, errTimeout)
 	defer cancel()
 	err := contain.Call(func() error {
 		if all = b.call(ctx, items); len(all) != len(items) {

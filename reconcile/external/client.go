@@ -169,27 +169,16 @@ type lacking interface{ lacks(a action) error }
 
 // NopClient is a client that does nothing: the resource exists and is up to
 // date as long as its object lives, and is gone once the object is deleted.
-type NopClient[S, T any] struct{}
-
-// Observe reports that all is well, or that all is gone.
-func (NopClient[S, T]) Observe(_ context.Context, o *store.Object[S, T]) (Observation, error) {
-	there := !o.Deleting()
-	return Observation{Exists: there, UpToDate: there}, nil
+func NopClient[S, T any]() Client[S, T] {
+	nothing := func(context.Context, *store.Object[S, T]) error { return nil }
+	return ClientFuncs[S, T]{
+		ObserveFunc: func(_ context.Context, o *store.Object[S, T]) (Observation, error) {
+			there := !o.Deleting()
+			return Observation{Exists: there, UpToDate: there}, nil
+		},
+		CreateFunc: nothing, UpdateFunc: nothing, DeleteFunc: nothing,
+	}
 }
-
-// Create does nothing.
-func (NopClient[S, T]) Create(context.Context, *store.Object[S, T]) error { return nil }
-
-// Update does nothing.
-func (NopClient[S, T]) Update(context.Context, *store.Object[S, T]) error { return nil }
-
-// Delete does nothing.
-func (NopClient[S, T]) Delete(context.Context, *store.Object[S, T]) error { return nil }
 
 // Nop is the connector of [NopClient], for tests and for a program that only tries out the rest.
-type Nop[S, T any] struct{}
-
-// Connect returns a NopClient.
-func (Nop[S, T]) Connect(context.Context, *store.Object[S, T]) (Client[S, T], error) {
-	return NopClient[S, T]{}, nil
-}
+func Nop[S, T any]() Connector[S, T] { return Always(NopClient[S, T]()) }

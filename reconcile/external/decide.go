@@ -12,8 +12,8 @@ type Naming uint8
 const (
 	// ByCloud is the zero value: the cloud chooses the name at creation. A
 	// create of unknown outcome cannot be looked up; the object stops with
-	// [ErrCreateIncomplete] until a human has looked and called
-	// [Reconciler.ClearPending], or the command "tend created" or "tend not-created".
+	// [ErrCreateIncomplete] until a human has looked and answered,
+	// by the command "tend created" or "tend not-created" or by [objects.Answer].
 	ByCloud Naming = iota
 	// ByUs names the resource before it exists, the same at every try, and the
 	// cloud refuses a second one of that name. A create of unknown outcome is
@@ -96,13 +96,13 @@ func decide(v view) action {
 	switch {
 	case v.paused:
 		return doPause
-	case v.policy.Validate() != nil:
+	case v.policy.validate() != nil:
 		return doReject
 	case v.policy == Paused:
 		return doPause
 	case v.deleting && !v.finalizer:
 		return doNothing // the finalizer comes before everything that would need undoing
-	case v.deleting && !v.policy.Has(Delete):
+	case v.deleting && !v.policy.has(Delete):
 		return doRelease
 	case v.moved != "": // before doStop: a look by a human has to go to the location on record
 		return doMoved
@@ -133,7 +133,7 @@ func (v view) decideMissing() action {
 		return doWait
 	case v.deleting:
 		return doRelease
-	case !v.policy.Has(Create):
+	case !v.policy.has(Create):
 		return doMissing
 	}
 	return doCreate
@@ -154,11 +154,11 @@ func (v view) decideExisting() action {
 		switch {
 		case v.exclusive && v.phase == pending && v.young:
 			return doWait // it may be ours: its mark may not be visible yet
-		case v.exclusive && v.phase == pending && !v.policy.Has(Adopt):
+		case v.exclusive && v.phase == pending && !v.policy.has(Adopt):
 			return doRefuse // an exclusive create leaves nothing without a mark
-		case v.phase == pending && v.naming == ByUs && v.policy.Has(Create):
+		case v.phase == pending && v.naming == ByUs && v.policy.has(Create):
 			return doCreate // cut short between creating and marking
-		case v.phase != succeeded && !v.policy.Has(Adopt):
+		case v.phase != succeeded && !v.policy.has(Adopt):
 			return doRefuse
 		}
 	}
@@ -168,7 +168,7 @@ func (v view) decideExisting() action {
 	switch {
 	case v.seen.UpToDate && marked:
 		return doKeep
-	case v.policy.Has(Update):
+	case v.policy.has(Update):
 		return doUpdate
 	}
 	return doTolerate
@@ -189,7 +189,7 @@ func (v view) decideDeletion() action {
 		return doDelete
 	case Unmarked:
 		switch {
-		case v.policy.Has(Adopt):
+		case v.policy.has(Adopt):
 			return doDelete
 		case v.exclusive && v.phase == pending && v.young:
 			return doWait // its mark may not be visible yet

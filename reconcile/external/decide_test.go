@@ -32,7 +32,7 @@ func TestDecide(t *testing.T) {
 		"up to date":                             {live(func(v *view) { v.seen = exists }), doKeep},
 		"differs":                                {live(func(v *view) { v.seen = differs }), doUpdate},
 		"differs, update forbidden":              {live(func(v *view) { v.seen, v.policy = differs, Observe|Create|Delete }), doTolerate},
-		"missing, create forbidden":              {live(func(v *view) { v.policy = ObserveOnly }), doMissing},
+		"missing, create forbidden":              {live(func(v *view) { v.policy = observeOnly }), doMissing},
 		"missing, observe and delete only":       {live(func(v *view) { v.policy = Observe | Delete }), doMissing},
 		"paused":                                 {live(func(v *view) { v.paused = true }), doPause},
 		"paused and deleted":                     {live(func(v *view) { v.paused, v.deleting = true, true }), doPause},
@@ -46,7 +46,7 @@ func TestDecide(t *testing.T) {
 		"create failed":                          {live(func(v *view) { v.phase, v.young = failed, true }), doCreate},
 		"create unknown, cloud's name":           {live(func(v *view) { v.phase, v.observed = pending, false }), doStop},
 		"create unknown, cloud's name, deleted":  {live(func(v *view) { v.phase, v.deleting, v.observed = pending, true, false }), doStop},
-		"create unknown, cloud's name, orphaned": {live(func(v *view) { v.phase, v.deleting, v.policy = pending, true, ObserveOnly }), doRelease},
+		"create unknown, cloud's name, orphaned": {live(func(v *view) { v.phase, v.deleting, v.policy = pending, true, observeOnly }), doRelease},
 		"create unknown, our name":               {live(func(v *view) { v.phase, v.young, v.naming = pending, true, ByUs }), doCreate},
 		"create unknown, our name, it is there":  {live(func(v *view) { v.phase, v.naming, v.seen = pending, ByUs, exists }), doKeep},
 		"create unknown, our name, not marked":   {live(func(v *view) { v.phase, v.naming, v.seen = pending, ByUs, owned(exists, Unmarked) }), doCreate},
@@ -74,7 +74,7 @@ func TestDecide(t *testing.T) {
 		"moved, paused":                              {live(func(v *view) { v.moved, v.paused = "a → b", true }), doPause},
 		"moved, deleted":                             {live(func(v *view) { v.moved, v.deleting, v.observed = "a → b", true, false }), doMoved},
 		"moved, deleted, never ours":                 {live(func(v *view) { v.moved, v.deleting, v.finalizer = "a → b", true, false }), doNothing},
-		"moved, deleted, orphaned":                   {live(func(v *view) { v.moved, v.deleting, v.policy = "a → b", true, ObserveOnly }), doRelease},
+		"moved, deleted, orphaned":                   {live(func(v *view) { v.moved, v.deleting, v.policy = "a → b", true, observeOnly }), doRelease},
 		"deleted, others not finished":               {live(func(v *view) { v.deleting, v.others, v.observed = true, true, false }), doAwait},
 		"deleted, not looked at yet":                 {live(func(v *view) { v.deleting, v.observed = true, false }), doObserve},
 		"deleted, never ours":                        {live(func(v *view) { v.deleting, v.finalizer, v.observed = true, false, false }), doNothing},
@@ -102,7 +102,7 @@ func TestDecide(t *testing.T) {
 func everyView(visit func(view)) {
 	for bits := range 1 << 10 {
 		on := func(i int) bool { return bits&(1<<i) != 0 }
-		for _, p := range []Policy{Paused, ObserveOnly, All, All | Adopt, All &^ Delete, All &^ Create, All &^ Update, Create, All | 64} {
+		for _, p := range []Policy{Paused, observeOnly, All, All | Adopt, All &^ Delete, All &^ Create, All &^ Update, Create, All | 64} {
 			for ph := untried; ph <= failed; ph++ {
 				for n := ByCloud; n <= lastNaming; n++ {
 					for w := Unreported; w <= lastOwnership; w++ {
@@ -134,21 +134,21 @@ func TestDecideNeverTouchesWhatIsNotOurs(t *testing.T) {
 		a := decide(v)
 		touches := a == doCreate || a == doUpdate || a == doDelete
 		switch {
-		case touches && (v.paused || v.policy.Validate() != nil || v.policy == Paused):
+		case touches && (v.paused || v.policy.validate() != nil || v.policy == Paused):
 			t.Fatalf("%v although paused or without a valid policy: %+v", a, v)
 		case touches && !v.observed:
 			t.Fatalf("%v without having looked: %+v", a, v)
 		case touches && v.seen.Exists && v.seen.Owner == Foreign:
 			t.Fatalf("%v of another's resource: %+v", a, v)
-		case touches && v.exclusive && v.phase == pending && v.seen.Exists && v.seen.Owner == Unmarked && !v.policy.Has(Adopt):
+		case touches && v.exclusive && v.phase == pending && v.seen.Exists && v.seen.Owner == Unmarked && !v.policy.has(Adopt):
 			t.Fatalf("%v of what an exclusive create of ours would have marked: %+v", a, v)
-		case a == doDelete && (v.seen.Owner == Former || v.seen.Owner == Unmarked && !v.policy.Has(Adopt)):
+		case a == doDelete && (v.seen.Owner == Former || v.seen.Owner == Unmarked && !v.policy.has(Adopt)):
 			t.Fatalf("deletes what does not carry our mark: %+v", v)
-		case a == doDelete && (!v.deleting || !v.policy.Has(Delete) || !v.seen.Exists || v.others):
+		case a == doDelete && (!v.deleting || !v.policy.has(Delete) || !v.seen.Exists || v.others):
 			t.Fatalf("deletes what is not to be deleted: %+v", v)
-		case a == doCreate && (v.deleting || !v.policy.Has(Create)):
+		case a == doCreate && (v.deleting || !v.policy.has(Create)):
 			t.Fatalf("creates for an object in deletion, or against its policy: %+v", v)
-		case a == doUpdate && (v.deleting || !v.policy.Has(Update) || !v.seen.Exists):
+		case a == doUpdate && (v.deleting || !v.policy.has(Update) || !v.seen.Exists):
 			t.Fatalf("updates in deletion, against its policy, or what is not there: %+v", v)
 		case a == doRelease && !v.deleting:
 			t.Fatalf("lets go of a living object: %+v", v)
@@ -172,9 +172,9 @@ func TestDecideNeverCreatesOrLetsGoWhileACreateMayBeUnderWay(t *testing.T) {
 			t.Fatalf("creates again before the first could be seen: %+v", v)
 		case a == doCreate && v.phase == succeeded && v.young:
 			t.Fatalf("creates again before the first could be seen: %+v", v)
-		case v.moved != "" && (a == doObserve || a == doCreate || a == doUpdate || a == doDelete || a == doRelease && v.policy.Has(Delete)):
+		case v.moved != "" && (a == doObserve || a == doCreate || a == doUpdate || a == doDelete || a == doRelease && v.policy.has(Delete)):
 			t.Fatalf("%v although the resource lies elsewhere: %+v", a, v)
-		case a == doRelease && v.policy.Has(Delete) && !v.seen.Exists && v.young && (v.phase == pending || v.phase == succeeded):
+		case a == doRelease && v.policy.has(Delete) && !v.seen.Exists && v.young && (v.phase == pending || v.phase == succeeded):
 			t.Fatalf("lets the object go before its resource could be seen: %+v", v)
 		case v.listSuffices() && (v.deleting || v.phase == pending || v.young && v.phase == succeeded || !v.exclusive):
 			t.Fatalf("takes a list for a look: %+v", v)

@@ -28,10 +28,9 @@ type DeleteLimit struct {
 	Window time.Duration
 }
 
-// DeleteHoldKind is the kind of the records that hold deletions, one for each kind of
-// objects, named like that; see [Reconciler.AllowDeletes]. It is exported for programs that
-// copy a store to try something out.
-const DeleteHoldKind = "_deletehold"
+// deleteHoldKind is the kind of the records that hold deletions, one for each kind of
+// objects, named like that; see [Reconciler.AllowDeletes].
+const deleteHoldKind = "_deletehold"
 
 const defaultDeleteWindow = time.Hour
 
@@ -173,7 +172,7 @@ func (r *Reconciler[S, T]) DeletesHeld(ctx context.Context) (reason string, allo
 // process, for every server whose window is over. Allowed deletions that no server has
 // taken are forgotten.
 func (r *Reconciler[S, T]) ResumeDeletes(ctx context.Context) error {
-	_, err := r.store.Backend().Commit(ctx, store.Txn{Ops: []store.Op{{Kind: DeleteHoldKind, Key: r.deleteHoldKey()}}})
+	_, err := r.store.Backend().Commit(ctx, store.Txn{Ops: []store.Op{{Kind: deleteHoldKind, Key: r.deleteHoldKey()}}})
 	if err != nil {
 		return fmt.Errorf("external: resume deletes: %w", err)
 	}
@@ -183,7 +182,7 @@ func (r *Reconciler[S, T]) ResumeDeletes(ctx context.Context) error {
 func (r *Reconciler[S, T]) deleteHoldKey() store.Key { return store.Key{Name: r.kind} }
 
 func (r *Reconciler[S, T]) readDeleteHold(ctx context.Context) (at store.Revision, hold deleteHold, err error) {
-	record, err := r.store.Backend().Get(ctx, DeleteHoldKind, r.deleteHoldKey())
+	record, err := r.store.Backend().Get(ctx, deleteHoldKind, r.deleteHoldKey())
 	if errors.Is(err, store.ErrNotFound) {
 		return 0, hold, nil
 	}
@@ -205,8 +204,8 @@ func (r *Reconciler[S, T]) writeDeleteHold(ctx context.Context, at store.Revisio
 	text, err := json.Marshal(hold)
 	if err == nil {
 		_, err = r.store.Backend().Commit(ctx, store.Txn{
-			If:  []store.Compare{{Kind: DeleteHoldKind, Key: r.deleteHoldKey(), Revision: at}},
-			Ops: []store.Op{{Kind: DeleteHoldKind, Key: r.deleteHoldKey(), Put: store.Bytes(text)}},
+			If:  []store.Compare{{Kind: deleteHoldKind, Key: r.deleteHoldKey(), Revision: at}},
+			Ops: []store.Op{{Kind: deleteHoldKind, Key: r.deleteHoldKey(), Put: store.Bytes(text)}},
 		})
 	}
 	if err != nil {

@@ -145,7 +145,7 @@ func TestDeleteThatIsTriedAgainCountsOnce(t *testing.T) {
 		synctest.Wait()
 	})
 	for _, bad := range []external.DeleteLimit{{Count: -1}, {Count: 1, Window: -1}} {
-		if _, err := external.New(newWorld(t).store, external.Nop[diskSpec, diskStatus]{}, &external.Options[diskSpec, diskStatus]{DeleteLimit: bad}); err == nil {
+		if _, err := external.New(newWorld(t).store, external.Nop[diskSpec, diskStatus](), &external.Options[diskSpec, diskStatus]{DeleteLimit: bad}); err == nil {
 			t.Errorf("%+v was accepted", bad)
 		}
 	}

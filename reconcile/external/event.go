@@ -10,9 +10,12 @@ import (
 )
 
 // Event is something that happened to an object and that a human may want to
-// know. Reasons are few and fixed; see the Reason constants.
+// know.
 type Event struct {
-	Type    EventType
+	// Warning says that it is no good news.
+	Warning bool
+	// Reason is one of a few fixed words, such as "Created", "CannotObserve" or "NotOurs".
+	// Those of failures are also the reasons of the Synced condition.
 	Reason  string
 	Message string // at most 1 KiB
 	Kind    string
@@ -24,49 +27,33 @@ type Event struct {
 	Count int
 }
 
-// EventType says whether an event is good news.
-type EventType uint8
-
-// The types.
-const (
-	Normal EventType = iota
-	Warning
-)
-
-func (t EventType) String() string {
-	if t == Warning {
-		return "Warning"
-	}
-	return "Normal"
-}
-
 // The reasons of events. Those of failures are also the reasons of the Synced
 // condition.
 const (
-	ReasonCreated  = "Created"
-	ReasonUpdated  = "Updated"
-	ReasonDeleted  = "Deleted" // deletion was asked for
-	ReasonAdopted  = "Adopted"
-	ReasonReleased = "Released" // the object went and left its resource behind
+	reasonCreated  = "Created"
+	reasonUpdated  = "Updated"
+	reasonDeleted  = "Deleted" // deletion was asked for
+	reasonAdopted  = "Adopted"
+	reasonReleased = "Released" // the object went and left its resource behind
 
-	ReasonPaused           = "ReconcilePaused"
-	ReasonPanicked         = "Panicked"
-	ReasonPolicy           = "UnknownPolicy"
-	ReasonConnectFailed    = "CannotConnect"
-	ReasonObserveFailed    = "CannotObserve"
-	ReasonCreateFailed     = "CannotCreate"
-	ReasonCreateIncomplete = "CreateIncomplete"
-	ReasonUpdateFailed     = "CannotUpdate"
-	ReasonDeleteFailed     = "CannotDelete"
-	ReasonStoreFailed      = "CannotStore" // the object could not be written
-	ReasonCloseFailed      = "CannotClose"
-	ReasonLocationChanged  = "LocationChanged" // in the spec; see [ErrLocationChanged]
-	ReasonMissing          = "Missing"         // and the policy forbids to create it
-	ReasonNotOurs          = "NotOurs"         // another's mark, or none
-	ReasonLetterCase       = "LetterCase"      // the cloud spells its id or mark otherwise; see [Letters]
-	ReasonDeletesHeld      = "DeletesHeld"     // by [Options.DeleteLimit]
-	ReasonDiffers          = "Differs"         // and the policy forbids to update it
-	ReasonAwaiting         = "Awaiting"        // others have to finish first
+	reasonPaused           = "ReconcilePaused"
+	reasonPanicked         = "Panicked"
+	reasonPolicy           = "UnknownPolicy"
+	reasonConnectFailed    = "CannotConnect"
+	reasonObserveFailed    = "CannotObserve"
+	reasonCreateFailed     = "CannotCreate"
+	reasonCreateIncomplete = "CreateIncomplete"
+	reasonUpdateFailed     = "CannotUpdate"
+	reasonDeleteFailed     = "CannotDelete"
+	reasonStoreFailed      = "CannotStore" // the object could not be written
+	reasonCloseFailed      = "CannotClose"
+	reasonLocationChanged  = "LocationChanged" // in the spec; see [ErrLocationChanged]
+	reasonMissing          = "Missing"         // and the policy forbids to create it
+	reasonNotOurs          = "NotOurs"         // another's mark, or none
+	reasonLetterCase       = "LetterCase"      // the cloud spells its id or mark otherwise; see [Letters]
+	reasonDeletesHeld      = "DeletesHeld"     // by [Options.DeleteLimit]
+	reasonDiffers          = "Differs"         // and the policy forbids to update it
+	reasonAwaiting         = "Awaiting"        // others have to finish first
 )
 
 // NotOurs reports an object whose resource carries another's mark or none, with the
@@ -74,28 +61,15 @@ const (
 // [github.com/tendhq/tend/reconcile/program.KindOptions].Stuck.
 func NotOurs[S, T any](o *store.Object[S, T]) (why string, stuck bool) {
 	c, _ := o.Condition(store.ConditionSynced)
-	return c.Message, c.Status == store.False && c.Reason == ReasonNotOurs
+	return c.Message, c.Status == store.False && c.Reason == reasonNotOurs
 }
-
-// Recorder keeps events. Record is called during a run, from many goroutines.
-// Its error, or its panic, is logged and changes nothing about the run; but a
-// Record that takes long holds up the run that calls it: [Throttled] never does.
-type Recorder interface {
-	Record(ctx context.Context, e Event) error
-}
-
-// RecorderFunc is a func as a [Recorder].
-type RecorderFunc func(ctx context.Context, e Event) error
-
-// Record calls f.
-func (f RecorderFunc) Record(ctx context.Context, e Event) error { return f(ctx, e) }
 
 // record hands an event on and survives whatever the recorder does.
-func record(ctx context.Context, to Recorder, e Event, log *slog.Logger) {
+func record(ctx context.Context, to func(context.Context, Event) error, e Event, log *slog.Logger) {
 	if to == nil {
 		return
 	}
-	err := contain.Call(func() error { return to.Record(ctx, e) })
+	err := contain.Call(func() error { return to(ctx, e) })
 	if err != nil {
 		log.Warn("event was not recorded", "reason", e.Reason, "key", e.Key, "err", store.Brief(err))
 	}

@@ -18,7 +18,7 @@ import (
 //
 // case 95
 func TestNoisyObjectDrivesOutNoOthersEvents(t *testing.T) {
-	r := must(external.NewThrottled(nil, &external.ThrottleOptions{Keep: 100, KeepPerObject: 8}))
+	r := external.NewThrottledWith(nil, 0, 100, 8, 0)
 	say := func(kind, name, message string) {
 		_ = r.Record(t.Context(), external.Event{Kind: kind, Key: store.Key{Name: name}, Reason: "CannotCreate", Message: message, Time: time.Now(), Count: 1})
 	}
@@ -27,33 +27,33 @@ func TestNoisyObjectDrivesOutNoOthersEvents(t *testing.T) {
 		say("disk", "noisy", fmt.Sprint("request ", i, " failed"))
 		say("net", "noisy", "always the same")
 	}
-	of := func(q external.EventQuery) []external.Event { return r.Events(q) }
-	if e := of(external.EventQuery{Kind: "disk", Key: store.Key{Name: "quiet"}}); len(e) != 1 || e[0].Message != "once" {
+	of := r.Events
+	if e := of("disk", store.Key{Name: "quiet"}, 0); len(e) != 1 || e[0].Message != "once" {
 		t.Errorf("the quiet one: %+v", e)
 	}
-	if e := of(external.EventQuery{Kind: "disk", Key: store.Key{Name: "noisy"}}); len(e) != 8 || e[0].Message != "request 999 failed" {
+	if e := of("disk", store.Key{Name: "noisy"}, 0); len(e) != 8 || e[0].Message != "request 999 failed" {
 		t.Errorf("the noisy one: %d events, %+v", len(e), e[0])
 	}
-	if e := of(external.EventQuery{Kind: "net"}); len(e) != 1 || e[0].Count != 1000 {
+	if e := of("net", store.Key{}, 0); len(e) != 1 || e[0].Count != 1000 {
 		t.Errorf("of kind net: %+v", e)
 	}
-	if e := of(external.EventQuery{Key: store.Key{Name: "noisy"}, Limit: 3}); len(e) != 3 || e[0].Kind != "net" {
+	if e := of("", store.Key{Name: "noisy"}, 3); len(e) != 3 || e[0].Kind != "net" {
 		t.Errorf("by key alone, three: %+v", e)
 	}
-	if e := of(external.EventQuery{Kind: "disk", Key: store.Key{Name: "none"}}); e != nil {
+	if e := of("disk", store.Key{Name: "none"}, 0); e != nil {
 		t.Errorf("of no object: %+v", e)
 	}
-	if n := len(r.Snapshot()); n != 10 {
+	if n := len(r.Events("", store.Key{}, 0)); n != 10 {
 		t.Errorf("%d events are kept, want 1 + 8 + 1", n)
 	}
 	// Over all objects the bound is Keep, and what is forgotten is forgotten whole.
 	for i := range 500 {
 		say("disk", fmt.Sprint("disk-", i), "made")
 	}
-	if n := len(r.Snapshot()); n != 100 {
+	if n := len(r.Events("", store.Key{}, 0)); n != 100 {
 		t.Errorf("%d events are kept, want 100", n)
 	}
-	if e := of(external.EventQuery{Kind: "disk", Key: store.Key{Name: "disk-0"}}); e != nil {
+	if e := of("disk", store.Key{Name: "disk-0"}, 0); e != nil {
 		t.Errorf("of one that was forgotten: %+v", e)
 	}
 }
@@ -64,10 +64,10 @@ func TestNoisyObjectDrivesOutNoOthersEvents(t *testing.T) {
 func TestEventWithoutRoomIsPassedOnWhenItIsHeardAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var got []external.Event
-		r := must(external.NewThrottled(external.RecorderFunc(func(_ context.Context, e external.Event) error {
+		r := external.NewThrottledWith(func(_ context.Context, e external.Event) error {
 			got = append(got, e)
 			return nil
-		}), &external.ThrottleOptions{Queue: 1, Every: time.Hour}))
+		}, time.Hour, 0, 0, 1)
 		say := func(reason string) {
 			_ = r.Record(t.Context(), external.Event{Reason: reason, Key: key, Time: time.Now(), Count: 1})
 		}
@@ -100,12 +100,12 @@ func TestEventWithoutRoomIsPassedOnWhenItIsHeardAgain(t *testing.T) {
 func TestEventsThatTheRecorderFailsOnAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
-		r := must(external.NewThrottled(external.RecorderFunc(func(context.Context, external.Event) error {
+		r := external.NewThrottledWith(func(context.Context, external.Event) error {
 			if asked++; asked == 2 {
 				panic("a bug")
 			}
 			return errDisk
-		}), &external.ThrottleOptions{Every: time.Hour}))
+		}, time.Hour, 0, 0, 0)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- r.Run(ctx) }() // ends at cancel

@@ -202,15 +202,15 @@ func ExampleErrLocationChanged() {
 
 // Repeated events are counted, and passed on at most every five minutes.
 func ExampleThrottled() {
-	events, _ := external.NewThrottled(nil, nil)
+	events := external.NewThrottled(nil)
 	for range 3 {
 		events.Record(context.Background(), external.Event{
-			Type: external.Warning, Reason: external.ReasonCreateFailed, Message: "no such region",
+			Warning: true, Reason: "CannotCreate", Message: "no such region",
 			Key: store.Key{Name: "a"}, Time: time.Now(),
 		})
 	}
-	for _, e := range events.Snapshot() {
-		fmt.Println(e.Count, e.Type, e.Reason, e.Message)
+	for _, e := range events.Events("", store.Key{}, 0) {
+		fmt.Println(e.Count, e.Warning, e.Reason, e.Message)
 	}
-	// Output: 3 Warning CannotCreate no such region
+	// Output: 3 true CannotCreate no such region
 }

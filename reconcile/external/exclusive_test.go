@@ -183,7 +183,7 @@ func TestEndOfADeletionIsNotTakenFromAList(t *testing.T) {
 func TestExclusiveCreateNeedsANameOfOurs(t *testing.T) {
 	w := newWorld(t)
 	for _, n := range []external.Naming{external.ByCloud, external.ByMark} {
-		_, err := external.New(w.store, external.Nop[diskSpec, diskStatus]{}, &external.Options[diskSpec, diskStatus]{Naming: n, ExclusiveCreate: true})
+		_, err := external.New(w.store, external.Nop[diskSpec, diskStatus](), &external.Options[diskSpec, diskStatus]{Naming: n, ExclusiveCreate: true})
 		if err == nil || !strings.Contains(err.Error(), "ExclusiveCreate") {
 			t.Errorf("naming %d: %v, want ExclusiveCreate refused", n, err)
 		}

@@ -1,6 +1,15 @@
 package external
 
-import "reflect"
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"time"
+
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/objects"
+)
 
 // Remembered is how many single resources the inventory keeps something of.
 func (v *Inventory[S, T, R]) Remembered() int {
@@ -32,4 +41,97 @@ func (r *Reconciler[S, T]) Sightings() int {
 	r.seen.mu.Lock()
 	defer r.seen.mu.Unlock()
 	return len(r.seen.of)
+}
+
+const ReasonCreating = reasonCreating
+
+const ReasonDeleting = reasonDeleting
+
+const ReasonCreated = reasonCreated
+
+const ReasonUpdated = reasonUpdated
+
+const ReasonDeleted = reasonDeleted
+
+const ReasonAdopted = reasonAdopted
+
+const ReasonReleased = reasonReleased
+
+const ReasonPaused = reasonPaused
+
+const ReasonPanicked = reasonPanicked
+
+const ReasonPolicy = reasonPolicy
+
+const ReasonConnectFailed = reasonConnectFailed
+
+const ReasonObserveFailed = reasonObserveFailed
+
+const ReasonCreateFailed = reasonCreateFailed
+
+const ReasonCreateIncomplete = reasonCreateIncomplete
+
+const ReasonUpdateFailed = reasonUpdateFailed
+
+const ReasonDeleteFailed = reasonDeleteFailed
+
+const ReasonCloseFailed = reasonCloseFailed
+
+const ReasonLocationChanged = reasonLocationChanged
+
+const ReasonMissing = reasonMissing
+
+const ReasonNotOurs = reasonNotOurs
+
+const ReasonLetterCase = reasonLetterCase
+
+const ReasonDeletesHeld = reasonDeletesHeld
+
+const ReasonDiffers = reasonDiffers
+
+const ReasonAwaiting = reasonAwaiting
+
+const DeleteHoldKind = deleteHoldKind
+
+func (r *Inventory[S, T, R]) Look(a0 context.Context, a1 string) (R, bool, error) {
+	return r.lookNow(a0, a1)
+}
+
+var Fresh = freshened
+
+const LettersUnknown = lettersUnknown
+
+var ErrPolicy = errPolicy
+
+const PollAnnotation = pollAnnotation
+
+// NewThrottledWith is NewThrottled with other bounds; zero: the usual one.
+func NewThrottledWith(to func(context.Context, Event) error, every time.Duration, keep, keepPerObject, queue int) *Throttled {
+	return newThrottled(to, throttleOptions{every, keep, keepPerObject, queue})
+}
+
+func (r *Throttled) Dropped() int { return r.drops() }
+
+// ClearPending is an operator's word about a pending create, as package store/objects gives it: the
+// resource has that name, or was not created. One that is not pending stays.
+func (r *Reconciler[S, T]) ClearPending(ctx context.Context, key store.Key, externalName string) error {
+	if externalName != "" {
+		return r.answer(ctx, key, objects.Created, externalName)
+	}
+	return r.answer(ctx, key, objects.NotCreated, "")
+}
+
+// ClearLocation is an operator's word about a location.
+func (r *Reconciler[S, T]) ClearLocation(ctx context.Context, key store.Key) error {
+	return r.answer(ctx, key, objects.ForgetLocation, "")
+}
+
+// answer edits the record of an object's creates, if it asks for the answer, and has its key run. An
+// operator calls it, outside of a run: there is no guard.
+func (r *Reconciler[S, T]) answer(ctx context.Context, key store.Key, a objects.Answer, externalName string) error {
+	_, err := objects.Of(r.store.Unguarded()).Answer(ctx, key, a, externalName)
+	if err == nil || errors.Is(err, objects.ErrNotPending) {
+		return nil
+	}
+	return fmt.Errorf("external: %s: answer %s: %w", key, a, err)
 }

@@ -60,13 +60,13 @@ func (v view) absence() absence {
 	switch {
 	case v.listSuffices():
 		a.proof = listSuffices
-	case !v.deleting && v.policy.Has(Create) && !v.young:
+	case !v.deleting && v.policy.has(Create) && !v.young:
 		a.proof = byLookFirst
 	}
 	return a
 }
 
-// Fresh reports whether Observe is to look at the resource itself, and not at
+// freshened reports whether Observe is to look at the resource itself, and not at
 // what an [Inventory] or another cache has of it: this run was asked for
 // with the annotation [store.AnnotationReconcileNow].
-func Fresh(ctx context.Context) bool { return ctx.Value(freshKey{}) != nil }
+func freshened(ctx context.Context) bool { return ctx.Value(freshKey{}) != nil }

@@ -72,7 +72,7 @@ func TestListWithoutBudgetIsMadeWhenThereIsOne(t *testing.T) {
 				return list(ctx)
 			}
 		})
-		w.o.Recorder = external.RecorderFunc(func(context.Context, external.Event) error { return nil })
+		w.o.Recorder = func(context.Context, external.Event) error { return nil }
 		w.reconcileBy(w.lists)
 		w.declare()
 		stop := w.startWith(reconcile.Options[reconcile.Request]{Workers: 4})

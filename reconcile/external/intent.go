@@ -12,7 +12,6 @@ import (
 	"github.com/tendhq/tend/internal/wall"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/store"
-	"github.com/tendhq/tend/store/objects"
 )
 
 // phaseOf reads an object's record of its newest create, and the time that the record
@@ -65,37 +64,37 @@ func latest(times ...time.Time) (last time.Time) {
 // "pending"; what the next run makes of it is said by the Naming.
 func (a *attempt[S, T]) create(ctx, calls context.Context) (reason string, err error) {
 	if err := a.Ensure(ctx, a.o.Finalizer); err != nil {
-		return ReasonStoreFailed, fmt.Errorf("finalizer before the create: %w", err)
+		return reasonStoreFailed, fmt.Errorf("finalizer before the create: %w", err)
 	}
 	if err := a.WriteIntent(ctx, func(o *store.Object[S, T]) error {
 		o.Intent = begun(o.Intent, a.locationOf(o), wall.Now())
 		return nil
 	}); err != nil {
-		return ReasonStoreFailed, fmt.Errorf("intent before the create: %w", err)
+		return reasonStoreFailed, fmt.Errorf("intent before the create: %w", err)
 	}
 	if calls.Err() != nil {
 		// It was not called, so its outcome is known. An earlier one's may not be.
-		return ReasonCreateFailed, a.madeNothing(ctx, a.Stored(), fmt.Errorf("create: not called: %w", context.Cause(calls)))
+		return reasonCreateFailed, a.madeNothing(ctx, a.Stored(), fmt.Errorf("create: not called: %w", context.Cause(calls)))
 	}
 	o := a.forClient()
 	err = a.try(ctx, calls, callCreate, o, a.client.Create)
 	if a.o.ExclusiveCreate && errors.Is(err, ErrExists) {
-		return ReasonCreateFailed, fmt.Errorf("create: %w", err) // it stays pending until a look shows whose it is
+		return reasonCreateFailed, fmt.Errorf("create: %w", err) // it stays pending until a look shows whose it is
 	}
 	if isUnknown(calls, err) {
-		return ReasonCreateFailed, fmt.Errorf("create, outcome unknown: %w", err) // it stays pending
+		return reasonCreateFailed, fmt.Errorf("create, outcome unknown: %w", err) // it stays pending
 	}
 	if err != nil {
-		return ReasonCreateFailed, a.madeNothing(ctx, o, fmt.Errorf("create: %w", err))
+		return reasonCreateFailed, a.madeNothing(ctx, o, fmt.Errorf("create: %w", err))
 	}
-	return ReasonCreateFailed, a.outcome(ctx, o, true)
+	return reasonCreateFailed, a.outcome(ctx, o, true)
 }
 
 // recordLocation records where a resource lies that has no location on record: it was made or taken
 // over without one. What is only looked at holds no object.
 func (a *attempt[S, T]) recordLocation(ctx context.Context) error {
 	location := a.locationOf(a.Stored())
-	if location == "" || a.Stored().Intent.Location != "" || a.view.policy == ObserveOnly {
+	if location == "" || a.Stored().Intent.Location != "" || a.view.policy == observeOnly {
 		return nil
 	}
 	return a.WriteIntent(ctx, func(o *store.Object[S, T]) error { o.Intent.Location = location; return nil })
@@ -197,42 +196,4 @@ func isFinal(err error) bool {
 		}
 	}
 	return false
-}
-
-// ClearPending declares that the newest create of an object did not happen, or
-// that what it made was removed by hand: the next run creates again. It is for a
-// human that has looked, after [ErrCreateIncomplete]. An object whose create is
-// not pending is left alone, and that is no error.
-//
-// To declare the contrary, that the resource was created, give it its name:
-// ClearPending with a non-empty externalName records a success. So it does for a create that
-// succeeded and left no name; if what that made was removed by hand, give the name that it had:
-// the next look finds it gone.
-//
-// Operators have the same without Go, by the commands "tend not-created" and "tend created", and by
-// package reconcile/web/api.
-func (r *Reconciler[S, T]) ClearPending(ctx context.Context, key store.Key, externalName string) error {
-	if externalName != "" {
-		return r.answer(ctx, key, objects.Created, externalName)
-	}
-	return r.answer(ctx, key, objects.NotCreated, "")
-}
-
-// ClearLocation forgets which location of an object's resource is on record: the next run looks where
-// the spec says. It is for a human that has looked, after [ErrLocationChanged]: there is no resource at
-// the old location any more, or it was moved by hand. Where locations only have other names, as after
-// an account was renamed, call it in a loop over all objects. The command "tend forget-location" does
-// the same.
-func (r *Reconciler[S, T]) ClearLocation(ctx context.Context, key store.Key) error {
-	return r.answer(ctx, key, objects.ForgetLocation, "")
-}
-
-// answer edits the record of an object's creates, if it asks for the answer, and has its key run. An
-// operator calls it, outside of a run: there is no guard.
-func (r *Reconciler[S, T]) answer(ctx context.Context, key store.Key, a objects.Answer, externalName string) error {
-	_, err := objects.Of(r.store.Unguarded()).Answer(ctx, key, a, externalName)
-	if err == nil || errors.Is(err, objects.ErrNotPending) {
-		return nil
-	}
-	return fmt.Errorf("external: %s: answer %s: %w", key, a, err)
 }

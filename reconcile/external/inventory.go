@@ -227,10 +227,10 @@ func NewInventory[S, T, R any](given *InventoryOptions[S, T, R]) (*Inventory[S, 
 	}, nil
 }
 
-// Look is the resource of that id, from the list if that is recent enough; see
+// lookNow is the resource of that id, from the list if that is recent enough; see
 // [Inventory]. It may list the whole cloud; callers that come meanwhile wait
 // for the same list. If the list fails, the one resource is read instead.
-func (v *Inventory[S, T, R]) Look(ctx context.Context, id string) (r R, exists bool, err error) {
+func (v *Inventory[S, T, R]) lookNow(ctx context.Context, id string) (r R, exists bool, err error) {
 	// How old things are is asked as of now: a list that takes longer than Fresh
 	// would otherwise serve no caller that waited for it.
 	return v.lookAsOf(ctx, id, time.Now())
@@ -238,7 +238,7 @@ func (v *Inventory[S, T, R]) Look(ctx context.Context, id string) (r R, exists b
 
 // lookAsOf is Look for a caller that asked at that time.
 func (v *Inventory[S, T, R]) lookAsOf(ctx context.Context, id string, at time.Time) (r R, exists bool, err error) {
-	if Fresh(ctx) {
+	if freshened(ctx) {
 		return v.get(ctx, id)
 	}
 	r, known := v.recall(id, at)
@@ -652,7 +652,7 @@ func (v *Inventory[S, T, R]) observe(ctx context.Context, o *store.Object[S, T])
 	at := time.Now()
 	if inRun(ctx) {
 		var left bool
-		if at, left = v.leave(o.Key(), id, Fresh(ctx)); left {
+		if at, left = v.leave(o.Key(), id, freshened(ctx)); left {
 			return Observation{}, errListing
 		}
 	}
@@ -690,7 +690,7 @@ func (v *Inventory[S, T, R]) observe(ctx context.Context, o *store.Object[S, T])
 	if m, ok := ctx.Value(runKey{}).(*memory); ok {
 		m.caseOnly = says
 		m.deleted = v.unsettled(deletedFor{o.UID, v.id(r)})
-		m.old = !Fresh(ctx) && v.restsOnOldDetail(v.id(r), at)
+		m.old = !freshened(ctx) && v.restsOnOldDetail(v.id(r), at)
 	}
 	return v.compare(o, r), nil
 }

@@ -144,7 +144,7 @@ func TestEveryFailureIsAnEvent(t *testing.T) {
 				w.fails()
 				wantSlice(t, "events", w.reasons(), []string{reason, reason})
 				for _, e := range w.events {
-					if e.Type != external.Warning || e.Key != key || e.Kind != "Disk" || e.Count != 1 || !strings.Contains(e.Message, "busy") {
+					if !e.Warning || e.Key != key || e.Kind != "Disk" || e.Count != 1 || !strings.Contains(e.Message, "busy") {
 						t.Errorf("event %+v, want a warning about the object that counts once and says why", e)
 					}
 				}

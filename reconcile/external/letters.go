@@ -16,12 +16,12 @@ import (
 type Letters uint8
 
 const (
-	// LettersUnknown is the zero value: ids and marks are compared letter by letter. A
+	// lettersUnknown, the zero value: ids and marks are compared letter by letter. A
 	// resource and a declaration that differ in case or in space around only (Unicode's simple
 	// folding) may be one, so [Report.LetterCase] names them, prunes are refused, nothing is
 	// created on the ground that the one is not the other, and the object's condition says
-	// so ([ReasonLetterCase]).
-	LettersUnknown Letters = iota
+	// so (reason LetterCase).
+	lettersUnknown Letters = iota
 	// LettersKeep declares that the cloud tells them apart: "Web" and "web" are two resources.
 	LettersKeep
 	// LettersFold declares that the cloud does not: "Web" and "web" are one resource, under
@@ -83,7 +83,7 @@ func (l Letters) mark(m Mark) Mark {
 // folded, and that it is not known whether they do.
 func (l Letters) compare(want, found Mark, marked bool) (w Ownership, caseOnly bool) {
 	w = l.mark(want).Compare(l.mark(found), marked)
-	return w, l == LettersUnknown && w != foldMark(want).Compare(foldMark(found), marked)
+	return w, l == lettersUnknown && w != foldMark(want).Compare(foldMark(found), marked)
 }
 
 // id is by what the resource is known here.
@@ -155,7 +155,7 @@ func (v *Inventory[S, T, R]) markTwin(o *store.Object[S, T]) string {
 }
 
 func (v *Inventory[S, T, R]) listOfUnknownLetters() (snapshot[R], bool) {
-	if v.o.Letters != LettersUnknown {
+	if v.o.Letters != lettersUnknown {
 		return snapshot[R]{}, false
 	}
 	v.mu.Lock()
@@ -166,7 +166,7 @@ func (v *Inventory[S, T, R]) listOfUnknownLetters() (snapshot[R], bool) {
 // caseOnly says how a resource that was found for an object differs from it in case only. Owned: in its
 // mark, so that it is not known whose it is.
 func (v *Inventory[S, T, R]) caseOnly(o *store.Object[S, T], id string, r R) (says string, owned bool) {
-	if v.o.Letters != LettersUnknown {
+	if v.o.Letters != lettersUnknown {
 		return "", false
 	}
 	mark, marked := v.o.Owner(r)

@@ -81,7 +81,7 @@ type Options[S, T any] struct {
 	// moment has not looked, and package program does not count it: a program that ends when
 	// all is as declared takes up to an interval with it.
 	PollPhase bool
-	// MinPoll is the least that an object's own [PollAnnotation] may ask for;
+	// MinPoll is the least that an object's own interval may ask for, its annotation "tend.poll";
 	// zero: 10 s, or Poll if that is less.
 	MinPoll time.Duration
 	// PollHook changes the interval of an object, before the jitter: more often
@@ -114,8 +114,11 @@ type Options[S, T any] struct {
 	// have gone.
 	Depends *depend.Tracker[S, T]
 
-	// Recorder is given the events; nil: none is.
-	Recorder Recorder
+	// Recorder is given the events, during the run and from many goroutines, as
+	// [Throttled.Record] may be. Its error, or its panic, is logged and changes nothing about the
+	// run; but one that takes long holds up the run that calls it, which Throttled never does.
+	// Nil: no events are made.
+	Recorder func(ctx context.Context, e Event) error
 	// Changes is told of each create, update and delete that was tried, with
 	// what was seen before it; an error of [ratelimit.Throttled] says that the call was put
 	// off, and is made again. It is called during the run, at the same time by

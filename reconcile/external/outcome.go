@@ -18,7 +18,7 @@ import (
 // ErrCreateIncomplete is what a run ends with when a create may or may not have
 // happened and there is no way to look it up ([ByCloud], or [ByMark] by an [Inventory] with
 // Detail). The key is parked until an operator that has looked says what it found: by the commands
-// "tend created" and "tend not-created", by package reconcile/web/api, or by [Reconciler.ClearPending].
+// "tend created" and "tend not-created", by package reconcile/web/api, or by Answer of an [objects.Kind].
 var ErrCreateIncomplete = errors.New("external: a create was begun and its outcome is not known")
 
 // ErrLocationChanged is what a run ends with, terminally, where the spec says another location
@@ -28,7 +28,7 @@ var ErrCreateIncomplete = errors.New("external: a create was begun and its outco
 //
 // To move a resource, declare another object and delete this one. Where the location has only
 // another name now, or the resource is gone for good or was moved by hand, the command
-// "tend forget-location" forgets the record, and so does [Reconciler.ClearLocation]. An object whose
+// "tend forget-location" forgets the record, and so does [objects.ForgetLocation]. An object whose
 // policy lacks [Delete] can be deleted as it is.
 var ErrLocationChanged = errors.New("external: the spec says another location than the one on record")
 

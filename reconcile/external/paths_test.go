@@ -512,7 +512,7 @@ func TestFuncsAreCalledInTheirPlaces(t *testing.T) {
 // case 93
 func TestToNopEverythingIsAsDeclared(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
-		w.with(external.Nop[diskSpec, diskStatus]{})
+		w.with(external.Nop[diskSpec, diskStatus]())
 		w.declare()
 		for range 3 {
 			if res := w.run(); res != (reconcile.Result{RequeueAfter: time.Minute}) {
@@ -628,7 +628,7 @@ func TestEachEventIsRecordedOnce(t *testing.T) {
 		w.run()
 		wantSlice(t, "events", w.reasons(), []string{external.ReasonCreated, external.ReasonUpdated, external.ReasonPaused, external.ReasonDeleted})
 		for _, e := range w.events {
-			if e.Type != external.Normal || e.Key != key || e.Kind != "Disk" || e.UID == "" || e.Count != 1 || e.Time.IsZero() {
+			if e.Warning || e.Key != key || e.Kind != "Disk" || e.UID == "" || e.Count != 1 || e.Time.IsZero() {
 				t.Errorf("event %+v", e)
 			}
 		}
@@ -637,11 +637,11 @@ func TestEachEventIsRecordedOnce(t *testing.T) {
 
 // case 95
 func TestRecorderNeverChangesTheResult(t *testing.T) {
-	for name, r := range map[string]external.Recorder{
+	for name, r := range map[string]func(context.Context, external.Event) error{
 		"nil":     nil,
-		"failing": external.RecorderFunc(func(context.Context, external.Event) error { return errors.New("full") }),
-		"panics":  external.RecorderFunc(func(context.Context, external.Event) error { panic("full") }),
-		"slow":    external.RecorderFunc(func(context.Context, external.Event) error { time.Sleep(time.Hour); return nil }),
+		"failing": func(context.Context, external.Event) error { return errors.New("full") },
+		"panics":  func(context.Context, external.Event) error { panic("full") },
+		"slow":    func(context.Context, external.Event) error { time.Sleep(time.Hour); return nil },
 	} {
 		bubble(t, func(t *testing.T, w *world) {
 			o := w.o
@@ -683,12 +683,12 @@ func TestThrottledRecorderCountsRepetitionsAndNeverBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var got []external.Event
 		release := make(chan struct{})
-		slow := external.RecorderFunc(func(_ context.Context, e external.Event) error {
+		slow := func(_ context.Context, e external.Event) error {
 			<-release
 			got = append(got, e)
 			return nil
-		})
-		r := must(external.NewThrottled(slow, &external.ThrottleOptions{Queue: 2, Keep: 3}))
+		}
+		r := external.NewThrottledWith(slow, 0, 3, 0, 2)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- r.Run(ctx) }() // ends at cancel
@@ -710,7 +710,7 @@ func TestThrottledRecorderCountsRepetitionsAndNeverBlocks(t *testing.T) {
 		if r.Dropped() != 1 {
 			t.Errorf("%d dropped, want 1", r.Dropped())
 		}
-		snap := r.Snapshot()
+		snap := r.Events("", store.Key{}, 0)
 		if len(snap) != 3 || snap[0].Reason != "b" || snap[0].Count != 2 || snap[2].Reason != "c" {
 			t.Errorf("snapshot %+v, want b (twice), d, c; the oldest forgotten", snap)
 		}
@@ -750,12 +750,9 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 		"Naming":        {w.store, options{Naming: 17}},
 		"finalizer":     {w.store, options{Finalizer: "not a name!"}},
 	} {
-		if r, err := external.New(c.s, external.Nop[diskSpec, diskStatus]{}, &c.o); err == nil || !strings.Contains(err.Error(), name) || r != nil {
+		if r, err := external.New(c.s, external.Nop[diskSpec, diskStatus](), &c.o); err == nil || !strings.Contains(err.Error(), name) || r != nil {
 			t.Errorf("%s: %v, %v; want an error that names it", name, r, err)
 		}
-	}
-	if _, err := external.NewThrottled(nil, &external.ThrottleOptions{Keep: -1}); err == nil {
-		t.Error("a negative Keep was taken")
 	}
 	for _, o := range []reconciletest.CloudOptions{{Errors: 2}, {Lost: -1}, {Rate: -1}} {
 		if _, err := reconciletest.NewCloud(&o); err == nil {

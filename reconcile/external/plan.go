@@ -210,7 +210,7 @@ func describe(a action, v view) (word, why string) {
 	case doPause:
 		return "wait", "paused"
 	case doReject:
-		return "fail", v.policy.Validate().Error()
+		return "fail", v.policy.validate().Error()
 	case doMoved:
 		return "stop", "the spec says another location: " + v.moved
 	case doStop:

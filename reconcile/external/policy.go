@@ -30,31 +30,31 @@ const (
 	// All is the default: everything but taking over what is not marked as
 	// ours. (A client that reports no ownership owns whatever it finds.)
 	All = Observe | Create | Update | LateInit | Delete
-	// ObserveOnly looks and tells, and never touches.
-	ObserveOnly = Observe
+	// observeOnly looks and tells, and never touches.
+	observeOnly = Observe
 	// Paused, the empty set, does nothing at all, deletion included. It is a pause by the
 	// policy; the object's own Meta.Paused does the same, whatever the policy is.
 	Paused Policy = 0
 )
 
-// ErrPolicy is wrapped by every error about a policy that cannot be followed.
-var ErrPolicy = errors.New("external: unknown policy")
+// errPolicy is wrapped by every error about a policy that cannot be followed.
+var errPolicy = errors.New("external: unknown policy")
 
 // words are the texts of the single permissions, in the order of their bits.
 var words = [...]string{"observe", "create", "update", "late-init", "delete", "adopt"}
 
-// Has reports whether everything in q is permitted.
-func (p Policy) Has(q Policy) bool { return p&q == q }
+// has reports whether everything in q is permitted.
+func (p Policy) has(q Policy) bool { return p&q == q }
 
-// Validate returns an error that wraps [ErrPolicy] for a set with an unknown
+// validate returns an error that wraps errPolicy for a set with an unknown
 // bit, and for one that permits something but not Observe: what is done rests
 // on what was seen. The empty set is valid; it is a pause.
-func (p Policy) Validate() error {
+func (p Policy) validate() error {
 	if p&^known != 0 {
-		return fmt.Errorf("%w: bits %#x", ErrPolicy, uint8(p&^known))
+		return fmt.Errorf("%w: bits %#x", errPolicy, uint8(p&^known))
 	}
-	if p != Paused && !p.Has(Observe) {
-		return fmt.Errorf("%w: %q lacks observe, on which all else rests: write \"observe,%s\"", ErrPolicy, p, p)
+	if p != Paused && !p.has(Observe) {
+		return fmt.Errorf("%w: %q lacks observe, on which all else rests: write \"observe,%s\"", errPolicy, p, p)
 	}
 	return nil
 }
@@ -66,7 +66,7 @@ func (p Policy) String() string {
 	}
 	var set []string
 	for i, w := range words {
-		if p.Has(1 << i) {
+		if p.has(1 << i) {
 			set = append(set, w)
 		}
 	}
@@ -79,7 +79,7 @@ func (p Policy) String() string {
 // ParsePolicy reads a policy from text: the words observe, create, update,
 // late-init, delete and adopt, separated by commas; or "all" (which may stand
 // among them) or "paused" alone. An unknown word, an empty text or a set that
-// is not valid is an error that wraps [ErrPolicy].
+// is not valid is an error.
 func ParsePolicy(text string) (Policy, error) {
 	if strings.TrimSpace(text) == "paused" {
 		return Paused, nil
@@ -92,7 +92,7 @@ func ParsePolicy(text string) (Policy, error) {
 		}
 		p |= bit
 	}
-	if err := p.Validate(); err != nil {
+	if err := p.validate(); err != nil {
 		return 0, err
 	}
 	return p, nil
@@ -107,5 +107,5 @@ func parseWord(word string) (Policy, error) {
 			return 1 << i, nil
 		}
 	}
-	return 0, fmt.Errorf("%w: %q is none of %s, all, paused", ErrPolicy, word, strings.Join(words[:], ", "))
+	return 0, fmt.Errorf("%w: %q is none of %s, all, paused", errPolicy, word, strings.Join(words[:], ", "))
 }

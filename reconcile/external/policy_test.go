@@ -8,7 +8,7 @@ import (
 func TestPolicyReadsWhatItWrites(t *testing.T) {
 	for bits := range int(known) + 1 {
 		p := Policy(bits)
-		if p.Validate() != nil {
+		if p.validate() != nil {
 			continue
 		}
 		got, err := ParsePolicy(p.String())
@@ -26,17 +26,17 @@ func TestPolicyReadsWhatItWrites(t *testing.T) {
 func TestUnknownPolicyIsAnErrorAndPermitsNothing(t *testing.T) {
 	for _, text := range []string{"", "everything", "observe,creat", "Observe", "create", "delete,update", "paused,observe"} {
 		p, err := ParsePolicy(text)
-		if !errors.Is(err, ErrPolicy) {
+		if !errors.Is(err, errPolicy) {
 			t.Errorf("ParsePolicy(%q) = %v, %v; want ErrPolicy", text, p, err)
 		}
 	}
 	for _, p := range []Policy{Create, All | 64, 255} {
-		if err := p.Validate(); !errors.Is(err, ErrPolicy) {
+		if err := p.validate(); !errors.Is(err, errPolicy) {
 			t.Errorf("Policy(%v).Validate() = %v, want ErrPolicy", p, err)
 		}
 	}
-	for _, p := range []Policy{Paused, All, All | Adopt, ObserveOnly, Observe | Delete} {
-		if err := p.Validate(); err != nil {
+	for _, p := range []Policy{Paused, All, All | Adopt, observeOnly, Observe | Delete} {
+		if err := p.validate(); err != nil {
 			t.Errorf("%v: %v", p, err)
 		}
 	}

@@ -9,10 +9,10 @@ import (
 	"github.com/tendhq/tend/store"
 )
 
-// PollAnnotation on an object is its own poll interval: a Go duration such
+// pollAnnotation on an object is its own poll interval: a Go duration such
 // as "10m". What is shorter than [Options.MinPoll] counts as MinPoll, what
 // cannot be read counts as not there.
-const PollAnnotation = "tend.poll"
+const pollAnnotation = "tend.poll"
 
 // poll is when to look at a resource again that is as it should be.
 type poll[S, T any] struct {
@@ -41,7 +41,7 @@ func (p poll[S, T]) next(o *store.Object[S, T]) time.Duration {
 // interval is the object's poll interval without jitter.
 func (p poll[S, T]) interval(o *store.Object[S, T]) time.Duration {
 	d := p.every
-	if own, err := time.ParseDuration(o.Annotations[PollAnnotation]); err == nil {
+	if own, err := time.ParseDuration(o.Annotations[pollAnnotation]); err == nil {
 		d = max(own, p.floor)
 	}
 	if p.hook != nil {

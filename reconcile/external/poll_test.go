@@ -12,7 +12,7 @@ type object = store.Object[struct{}, struct{}]
 
 func withPoll(text string) *object {
 	o := &object{}
-	o.Annotations = map[string]string{PollAnnotation: text}
+	o.Annotations = map[string]string{pollAnnotation: text}
 	return o
 }
 

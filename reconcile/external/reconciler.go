@@ -41,6 +41,7 @@ type Reconciler[S, T any] struct {
 	deletes   deletions
 	seen      sightings
 	batched   atomic.Bool // a delete went out by a Batch, which pays for its calls
+	visible   visibility
 }
 
 // New makes a Reconciler. It starts nothing. It returns an error for a nil store or
@@ -92,7 +93,7 @@ func (r *Reconciler[S, T]) Controller(name string, c *cache.Cache[S, T], o *reco
 		options = *o
 	}
 	sources := []reconcile.Source[reconcile.Request]{reconcile.FromWith(c, &reconcile.FromOptions[S, T]{
-		When: reconcile.Or(reconcile.Changed[S, T], policyChanged[S, T]), ByOthers: reconcile.BecameUnready[S, T],
+		When: reconcile.Or(r.changed, policyChanged[S, T]), ByOthers: reconcile.BecameUnready[S, T],
 		Urgent: reconcile.Or(reconcile.Urgent[S, T], policyChanged[S, T]),
 	})}
 	if d := r.o.Depends; d != nil {
@@ -104,6 +105,17 @@ func (r *Reconciler[S, T]) Controller(name string, c *cache.Cache[S, T], o *reco
 		return nil, err
 	}
 	return ctrl, ctrl.Watch(sources...)
+}
+
+// changed is [reconcile.Changed] but for our finalizer: a run puts it on the object, and needs no other run
+// for that. Such a run would look for what a create made at once, before the creates that wait.
+func (r *Reconciler[S, T]) changed(c cache.Change[S, T]) bool {
+	if c.Old != nil && c.New != nil && !c.Old.HasFinalizer(r.o.Finalizer) && c.New.HasFinalizer(r.o.Finalizer) {
+		held := *c.Old
+		held.Finalizers = append(slices.Clip(held.Finalizers), r.o.Finalizer)
+		c.Old = &held
+	}
+	return reconcile.Changed(c)
 }
 
 // policyChanged passes a change of an object's own policy: one that it pauses has no poll
@@ -163,7 +175,7 @@ func (a *attempt[S, T]) contained(ctx context.Context) (res reconcile.Result, er
 		if ended {
 			return
 		}
-		a.synced(store.False, ReasonPanicked, "the run panicked")
+		a.synced(store.False, reasonPanicked, "the run panicked")
 		if err := a.End(ctx, nil); err != nil {
 			a.log.Warn("the status was not written after a panic", "err", store.Brief(err))
 		}
@@ -193,10 +205,10 @@ func lost(res reconcile.Result, err, status error) (reconcile.Result, error) {
 func (a *attempt[S, T]) run(ctx context.Context) (reconcile.Result, error) {
 	policy, err := a.policyOf(a.Stored())
 	if err == nil {
-		err = policy.Validate()
+		err = policy.validate()
 	}
 	if err != nil && !a.Stored().Paused {
-		return a.fail(ctx, ReasonPolicy, reconcile.Terminal(err))
+		return a.fail(ctx, reasonPolicy, reconcile.Terminal(err))
 	}
 	o := a.Stored()
 	a.view = a.look(o, policy, a.seen.note(o.Key(), o.UID, o.Intent))
@@ -212,7 +224,7 @@ func (a *attempt[S, T]) run(ctx context.Context) (reconcile.Result, error) {
 	}
 	permit, err := a.o.Depends.Admit(ctx, a.Object, a.Write)
 	if err != nil {
-		return a.fail(ctx, ReasonStoreFailed, err)
+		return a.fail(ctx, reasonStoreFailed, err)
 	}
 	permit.Describe(a.Object)
 	if !permit.Open() {
@@ -230,7 +242,7 @@ func (a *attempt[S, T]) run(ctx context.Context) (reconcile.Result, error) {
 		permit.Keep()
 	}
 	if dropped := permit.End(ctx, a.Object, res, err, a.Record); dropped != nil {
-		return a.fail(ctx, ReasonStoreFailed, errors.Join(err, dropped))
+		return a.fail(ctx, reasonStoreFailed, errors.Join(err, dropped))
 	}
 	return res, err
 }
@@ -281,7 +293,7 @@ func (r *Reconciler[S, T]) look(o *store.Object[S, T], policy Policy, first time
 func (a *attempt[S, T]) connected(ctx, calls context.Context) (reconcile.Result, error) {
 	client, err := a.connect(calls, a.store.Clone(a.Object))
 	if err != nil {
-		return a.fail(ctx, ReasonConnectFailed, fmt.Errorf("connect: %w", err))
+		return a.fail(ctx, reasonConnectFailed, fmt.Errorf("connect: %w", err))
 	}
 	a.client = client
 	defer a.close(ctx)
@@ -290,12 +302,12 @@ func (a *attempt[S, T]) connected(ctx, calls context.Context) (reconcile.Result,
 		if err := a.observe(ctx, calls); errors.Is(err, errListing) {
 			return reconcile.Result{StillFailing: true, RequeueAfter: waitForList(err)}, nil // no success: nothing was found out
 		} else if errors.Is(err, errLetterCase) {
-			return a.fail(ctx, ReasonLetterCase, fmt.Errorf("observe: %w", err))
+			return a.fail(ctx, reasonLetterCase, fmt.Errorf("observe: %w", err))
 		} else if err != nil {
-			return a.fail(ctx, ReasonObserveFailed, fmt.Errorf("observe: %w", err))
+			return a.fail(ctx, reasonObserveFailed, fmt.Errorf("observe: %w", err))
 		}
 		if err := a.keepObserved(ctx); err != nil {
-			return a.fail(ctx, ReasonStoreFailed, err)
+			return a.fail(ctx, reasonStoreFailed, err)
 		}
 		next = decide(a.view)
 		if l, ok := a.client.(lacking); ok {
@@ -306,9 +318,9 @@ func (a *attempt[S, T]) connected(ctx, calls context.Context) (reconcile.Result,
 		if next == doDelete {
 			switch held, err := a.mayDelete(ctx, a.Stored().UID); {
 			case err != nil:
-				return a.fail(ctx, ReasonStoreFailed, err)
+				return a.fail(ctx, reasonStoreFailed, err)
 			case held != "":
-				res := a.standoff(ctx, ReasonDeletesHeld, held)
+				res := a.standoff(ctx, reasonDeletesHeld, held)
 				res.RequeueAfter = min(heldPause, max(res.RequeueAfter, a.o.MinPoll))
 				return res, nil
 			}
@@ -331,7 +343,7 @@ func (a *attempt[S, T]) connected(ctx, calls context.Context) (reconcile.Result,
 func (a *attempt[S, T]) close(ctx context.Context) {
 	if err := a.store.RedactError(a.Reconciler.close(ctx, a.client), a.Stored(), a.Object); err != nil {
 		a.log.Warn("the client was not closed", "err", store.Brief(err))
-		a.event(ctx, Warning, ReasonCloseFailed, err.Error())
+		a.event(ctx, true, reasonCloseFailed, err.Error())
 	}
 }
 
@@ -368,6 +380,9 @@ func (a *attempt[S, T]) observe(ctx, calls context.Context) error {
 		return err
 	}
 	a.view.seen, a.view.observed, a.view.deleted = seen, true, a.memory.deleted
+	if seen.Exists && a.view.young {
+		a.visible.found()
+	}
 	if seen.Exists {
 		a.name = o.Intent.ExternalName
 	}
@@ -407,7 +422,7 @@ func (a *attempt[S, T]) keepObserved(ctx context.Context) error {
 	if a.view.deleting {
 		return nil
 	}
-	if a.late != nil && a.view.policy.Has(LateInit) && !a.view.ofAnother() {
+	if a.late != nil && a.view.policy.has(LateInit) && !a.view.ofAnother() {
 		if err := a.Write(ctx, func(o *store.Object[S, T]) error { o.Spec = *a.late; return nil }); err != nil {
 			return fmt.Errorf("late initialisation: %w", err)
 		}

@@ -233,7 +233,7 @@ func (v *Inventory[S, T, R]) place(s *Report, list snapshot[R], r R, d *declarat
 // spelt is the object that a resource would be of, but for case, and what says so; nil: there is none,
 // or it is known what the cloud makes of letters. Declared is the object whose id it has, or nil.
 func (v *Inventory[S, T, R]) spelt(list snapshot[R], r R, declared *store.Object[S, T], d *declarations[S, T]) (*store.Object[S, T], string) {
-	if v.o.Letters != LettersUnknown {
+	if v.o.Letters != lettersUnknown {
 		return nil, ""
 	}
 	mark, marked := v.o.Owner(r)
@@ -304,7 +304,7 @@ func movedAway[S, T any](o *store.Object[S, T]) (says string, moved bool) {
 		return "", false
 	}
 	c, _ := o.Condition(store.ConditionSynced)
-	return c.Message, c.Reason == ReasonLocationChanged
+	return c.Message, c.Reason == reasonLocationChanged
 }
 
 func (v *Inventory[S, T, R]) placeDeclared(s *Report, f Finding, r R, o *store.Object[S, T]) {
@@ -379,7 +379,7 @@ func (v *Inventory[S, T, R]) declared(ctx context.Context) (*declarations[S, T],
 		if id != "" {
 			d.byID[v.o.Letters.id(id)] = o
 		}
-		if v.o.Letters == LettersUnknown {
+		if v.o.Letters == lettersUnknown {
 			d.foldedKey[foldKey(o.Key())] = o
 			if id != "" {
 				d.foldedID[fold(id)] = o

@@ -235,7 +235,7 @@ func TestOperatorsClearRecordsInAStoreThatRequiresGuards(t *testing.T) {
 		w.declare()
 		w.intent(func(i *store.Intent) { i.Attempt, i.Pending, i.Location = 1, time.Now(), "the old west" })
 		w.store = must(store.New(w.backend, "Disk", &store.Options[diskSpec, diskStatus]{RequireGuard: true}))
-		w.with(external.Nop[diskSpec, diskStatus]{})
+		w.with(external.Nop[diskSpec, diskStatus]())
 		if err := w.rec.ClearLocation(t.Context(), key); err != nil {
 			t.Error(err)
 		}

@@ -85,5 +85,5 @@ func (a *attempt[S, T]) drifted(seen Observation) bool {
 		return false
 	}
 	was, ok := o.Condition(store.ConditionSynced)
-	return ok && was.Status == store.True && was.Reason != ReasonDiffers && o.ObservedGeneration == o.Generation
+	return ok && was.Status == store.True && was.Reason != reasonDiffers && o.ObservedGeneration == o.Generation
 }

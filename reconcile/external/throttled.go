@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"container/list"
 	"context"
-	"errors"
 	"sync"
 	"time"
 
@@ -12,22 +11,20 @@ import (
 	"github.com/tendhq/tend/store"
 )
 
-// ThrottleOptions is how much a [Throttled] recorder keeps and passes on.
-type ThrottleOptions struct {
-	// Every is the least time between two events of the same object, type,
-	// reason and message that are passed on; zero: 5 minutes. Those between are
-	// counted.
-	Every time.Duration
-	// Keep is how many different events are remembered; zero: 4096. Beyond it
-	// the one not heard of for longest is forgotten.
-	Keep int
-	// KeepPerObject is how many of them may be of one object; zero: 32. So an
-	// object whose every failure reads differently (a request id) drives out
-	// no other's events.
-	KeepPerObject int
-	// Queue is how many wait to be passed on; zero: 1024. Beyond it they are
-	// dropped, and counted.
-	Queue int
+// throttleOptions is how much a [Throttled] recorder keeps and passes on. Zero fields mean the
+// stated default.
+type throttleOptions struct {
+	// every is the least time between two events of the same object, type, reason and message
+	// that are passed on: 5 minutes. Those between are counted.
+	every time.Duration
+	// keep is how many different events are remembered: 4096. Beyond it the one not heard of
+	// for longest is forgotten.
+	keep int
+	// keepPerObject is how many of them may be of one object: 32. So an object whose every
+	// failure reads differently (a request id) drives out no other's events.
+	keepPerObject int
+	// queue is how many wait to be passed on: 1024. Beyond it they are dropped, and counted.
+	queue int
 }
 
 // Throttled keeps the recent events of every object: it counts repeated events
@@ -39,7 +36,7 @@ type ThrottleOptions struct {
 //	order     e1 ─ e2 ─ e3 ─ e4 ─ e5     all, the one heard of last at the end
 //	objects   a: e1 ─ e4   b: e2 ─ e3 ─ e5
 type Throttled struct {
-	to        Recorder
+	to        func(context.Context, Event) error
 	every     time.Duration
 	keep      int
 	perObject int
@@ -63,7 +60,7 @@ type objectID struct {
 type eventID struct {
 	kind, uid, reason, message string
 	key                        store.Key
-	kindOf                     EventType
+	warning                    bool
 }
 
 type counted struct {
@@ -75,25 +72,23 @@ type counted struct {
 
 func (c *counted) of() objectID { return objectID{c.Kind, c.Key} }
 
-// NewThrottled makes a recorder that counts, and hands on to to, which may be
-// nil: then it only keeps them.
-func NewThrottled(to Recorder, o *ThrottleOptions) (*Throttled, error) {
-	var opts ThrottleOptions
-	if o != nil {
-		opts = *o
-	}
-	if opts.Every < 0 || opts.Keep < 0 || opts.KeepPerObject < 0 || opts.Queue < 0 {
-		return nil, errors.New("external: ThrottleOptions: no number may be negative")
-	}
+// NewThrottled makes a recorder that counts, and hands on to to, which may be nil: then it
+// only keeps them. It remembers 4096 different events, at most 32 of one object, and hands on
+// one of the same object, reason and message every 5 minutes. Up to 1024 wait for to.
+func NewThrottled(to func(ctx context.Context, e Event) error) *Throttled {
+	return newThrottled(to, throttleOptions{})
+}
+
+func newThrottled(to func(ctx context.Context, e Event) error, o throttleOptions) *Throttled {
 	return &Throttled{
 		to:        to,
-		every:     cmp.Or(opts.Every, 5*time.Minute),
-		keep:      cmp.Or(opts.Keep, 4096),
-		perObject: cmp.Or(opts.KeepPerObject, 32),
-		queue:     make(chan Event, cmp.Or(opts.Queue, 1024)),
+		every:     cmp.Or(o.every, 5*time.Minute),
+		keep:      cmp.Or(o.keep, 4096),
+		perObject: cmp.Or(o.keepPerObject, 32),
+		queue:     make(chan Event, cmp.Or(o.queue, 1024)),
 		events:    map[eventID]*counted{},
 		objects:   map[objectID]*list.List{},
-	}, nil
+	}
 }
 
 // Record counts the event, and queues it to be passed on unless its like was
@@ -116,7 +111,7 @@ func (t *Throttled) Record(_ context.Context, e Event) error {
 }
 
 // Run passes events on until ctx ends, one at a time. Failures of the recorder
-// are counted as dropped events, and their like waits for ThrottleOptions.Every all the
+// are counted as dropped events, and their like waits for five minutes all the
 // same: a recorder that fails is not asked for each event.
 func (t *Throttled) Run(ctx context.Context) error {
 	for {
@@ -124,7 +119,7 @@ func (t *Throttled) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case e := <-t.queue:
-			if contain.Call(func() error { return t.to.Record(ctx, e) }) != nil {
+			if contain.Call(func() error { return t.to(ctx, e) }) != nil {
 				t.mu.Lock()
 				t.dropped++
 				t.mu.Unlock()
@@ -133,40 +128,31 @@ func (t *Throttled) Run(ctx context.Context) error {
 	}
 }
 
-// EventQuery says which events are wanted. The zero value is all of them.
-type EventQuery struct {
-	Kind  string    // empty: any
-	Key   store.Key // zero: any
-	Limit int       // how many at most; zero: no limit but what is kept
-}
-
 // Events gives the events that are kept, each once with its count and the time of
-// the last, the newest first. With Kind and Key it looks at that object's alone.
-func (t *Throttled) Events(q EventQuery) []Event {
+// the last, the newest first: of all kinds if kind is empty, of all keys if key is zero, and
+// not more than limit if that is above zero. With kind and key it looks at that object's alone.
+func (t *Throttled) Events(kind string, key store.Key, limit int) []Event {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	from := &t.order
-	if q.Kind != "" && q.Key != (store.Key{}) {
-		if from = t.objects[objectID{q.Kind, q.Key}]; from == nil {
+	if kind != "" && key != (store.Key{}) {
+		if from = t.objects[objectID{kind, key}]; from == nil {
 			return nil
 		}
 	}
 	var found []Event
-	for at := from.Back(); at != nil && (q.Limit <= 0 || len(found) < q.Limit); at = at.Prev() {
+	for at := from.Back(); at != nil && (limit <= 0 || len(found) < limit); at = at.Prev() {
 		e := at.Value.(*counted).Event
-		if (q.Kind == "" || q.Kind == e.Kind) && (q.Key == store.Key{} || q.Key == e.Key) {
+		if (kind == "" || kind == e.Kind) && (key == store.Key{} || key == e.Key) {
 			found = append(found, e)
 		}
 	}
 	return found
 }
 
-// Snapshot is all that Events gives.
-func (t *Throttled) Snapshot() []Event { return t.Events(EventQuery{}) }
-
-// Dropped is how many events were not passed on because the queue was full or
+// drops is how many events were not passed on because the queue was full or
 // the recorder failed.
-func (t *Throttled) Dropped() int {
+func (t *Throttled) drops() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.dropped
@@ -175,7 +161,7 @@ func (t *Throttled) Dropped() int {
 // countLocked finds the event's entry, or makes room for one, and moves it to
 // the end of its lists: it was heard of last.
 func (t *Throttled) countLocked(e Event) *counted {
-	id := eventID{e.Kind, e.UID, e.Reason, e.Message, e.Key, e.Type}
+	id := eventID{e.Kind, e.UID, e.Reason, e.Message, e.Key, e.Warning}
 	c := t.events[id]
 	if c == nil {
 		c = t.addLocked(e, id)

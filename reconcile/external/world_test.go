@@ -95,12 +95,12 @@ func (w *world) with(c external.Connector[diskSpec, diskStatus]) {
 	w.t.Helper()
 	o := w.o
 	if o.Recorder == nil {
-		o.Recorder = external.RecorderFunc(func(_ context.Context, e external.Event) error {
+		o.Recorder = func(_ context.Context, e external.Event) error {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.events = append(w.events, e)
 			return nil
-		})
+		}
 	}
 	o.Changes = func(_ context.Context, c external.Change) {
 		w.mu.Lock()

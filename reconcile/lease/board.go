@@ -325,7 +325,7 @@ func (b *board) members(known int) (c census, version int, changed bool) {
 			c.live[name[len(b.member):]] = o.Server
 			c.plans = c.plans && o.Rule >= rulePlan && o.Server != ""
 			o.Session = name[len(b.member):]
-			c.seats = append(c.seats, seat{o, bidder{o.Server, min(max(o.Weight, 1), MaxWeight)}})
+			c.seats = append(c.seats, seat{o, bidder{o.Server, min(max(o.Weight, 1), maxWeight)}})
 		}
 	}
 	slices.SortFunc(c.seats, func(a, b seat) int {

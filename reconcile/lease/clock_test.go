@@ -58,7 +58,7 @@ func TestSuspendedHolderIsNotTrustedBeforeItHasRenewed(t *testing.T) {
 				b := newBackend(t)
 				defer b.Close()
 				m := &machine{hasUptime: hasUptime}
-				l := &link{Backend: b}
+				l := &link{FullBackend: b}
 				var ended atomic.Int32
 				s := m.start(t, l, ttl, "suspended", 2, func(ctx context.Context, _ int) error {
 					<-ctx.Done()
@@ -106,7 +106,7 @@ func TestSuspendedMemberCountsNone(t *testing.T) {
 		b := newBackend(t)
 		defer b.Close()
 		machine := &machine{began: time.Now(), hasUptime: true}
-		l := &link{Backend: b}
+		l := &link{FullBackend: b}
 		m, err := lease.NewMembers(l, "quotas", &lease.Options{TTL: ttl, Server: "suspended", Logger: quiet})
 		if err != nil {
 			t.Fatal(err)
@@ -142,7 +142,7 @@ func TestShortSuspensionCostsARenewalAndNoHold(t *testing.T) {
 		b, l := newBackend(t), newLedger(t)
 		defer b.Close()
 		m := &machine{hasUptime: true}
-		s := m.start(t, &link{Backend: b}, ttl, "napping", 2, l.work("napping", 0))
+		s := m.start(t, &link{FullBackend: b}, ttl, "napping", 2, l.work("napping", 0))
 		time.Sleep(time.Second)
 		m.slept.Add(int64(3 * time.Second))
 		if _, held := s.p.Lease(0).Held(); held {
@@ -176,7 +176,7 @@ func TestDoubtDoesNotAskAStoreThatRefusesMoreOften(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBackend(t)
 		defer b.Close()
-		m, l := &machine{}, &refusing{link: &link{Backend: b}}
+		m, l := &machine{}, &refusing{link: &link{FullBackend: b}}
 		m.began = time.Now()
 		p, err := lease.NewSharded(l, "job", 1, &lease.Options{TTL: ttl, Server: "s", Logger: quiet})
 		if err == nil {
@@ -216,7 +216,7 @@ func TestWallClocksThatJumpEndNoHold(t *testing.T) {
 					machines = append(machines, m)
 					// Not 900 ms: the answer would come at the instant of the last look before
 					// the next jump, and which of them is first is up to the scheduler.
-					servers = append(servers, m.start(t, &link{Backend: b, answer: 850 * time.Millisecond}, ttl, name, shards, l.work(name, 0)))
+					servers = append(servers, m.start(t, &link{FullBackend: b, answer: 850 * time.Millisecond}, ttl, name, shards, l.work(name, 0)))
 				}
 				random := rand.New(rand.NewPCG(1, 2))
 				lastHeld := make([]time.Time, shards)

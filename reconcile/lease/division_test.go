@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/reconcile/lease"
-	"github.com/tendhq/tend/store/memory"
+	"github.com/tendhq/tend/store"
 )
 
 // hashes are of the keys that these servers divide; each is in one shard of a
@@ -17,9 +17,9 @@ const hashes = 512
 
 // divide starts a server that divides the keys into so many shards, with a ledger that
 // catches a key worked on twice, by whichever division.
-func divide(t *testing.T, b *memory.Backend, l *ledger, name string, shards int, linger time.Duration) *server {
+func divide(t *testing.T, b store.FullBackend, l *ledger, name string, shards int, linger time.Duration) *server {
 	t.Helper()
-	return divideOn(t, &link{Backend: b}, l, name, shards, linger)
+	return divideOn(t, &link{FullBackend: b}, l, name, shards, linger)
 }
 
 func divideOn(t *testing.T, on *link, l *ledger, name string, shards int, linger time.Duration) *server {
@@ -144,7 +144,7 @@ func TestClaimMadeUnderTheRuleOfBeforeIsRefused(t *testing.T) {
 		time.Sleep(ttl)
 		next := divide(t, b, l, "next", 16, 0)
 		time.Sleep(ttl)
-		late := divideOn(t, &link{Backend: b, delay: 3 * time.Second}, l, "late", 64, 0)
+		late := divideOn(t, &link{FullBackend: b, delay: 3 * time.Second}, l, "late", 64, 0)
 		for l.owners()["oldest"] == hashes {
 			time.Sleep(50 * time.Millisecond) // until it has freed shards for the late one
 		}

@@ -24,17 +24,17 @@ type Options struct {
 	// 15 s; the least is 2 s, which is the least that etcd grants with its default
 	// election timeout (one and a half of it, in whole seconds); the most is 24 h.
 	TTL time.Duration
-	// Margin is how long before the end of its TTL a lease that could not be
+	// margin is how long before the end of its TTL a lease that could not be
 	// renewed is given up, to leave room for clocks that run at different
 	// rates. 0 means a tenth of the TTL.
-	Margin time.Duration
+	margin time.Duration
 	// Server names this server to the others. In a sharded placement it decides
 	// which shards are its own, so a name that stays the same over restarts
 	// brings the same shards back. "" means the host's name with a random
 	// suffix.
 	Server string
 	// Weight is how large a part of a sharded placement this server takes: one with 2 takes
-	// twice the shards of one with 1. 0 means 1; the most is [MaxWeight].
+	// twice the shards of one with 1. 0 means 1; the most is 1,000.
 	Weight int
 	// Load measures what a shard that this server holds costs it: in any unit that is the same
 	// on all servers, such as the time of its runs in a minute. With it a sharded placement
@@ -54,8 +54,8 @@ type Options struct {
 // maxTTL is the longest TTL. What a crashed server held is without an owner for so long.
 const maxTTL = 24 * time.Hour
 
-// MaxWeight is the most that Options.Weight may be.
-const MaxWeight = 1000
+// maxWeight is the most that Options.Weight may be.
+const maxWeight = 1000
 
 func (o *Options) withDefaults() (Options, error) {
 	var v Options
@@ -65,8 +65,8 @@ func (o *Options) withDefaults() (Options, error) {
 	if v.TTL == 0 {
 		v.TTL = 15 * time.Second
 	}
-	if v.Margin == 0 {
-		v.Margin = v.TTL / 10
+	if v.margin == 0 {
+		v.margin = v.TTL / 10
 	}
 	if v.Logger == nil {
 		v.Logger = slog.Default()
@@ -83,10 +83,10 @@ func (o *Options) withDefaults() (Options, error) {
 		return v, fmt.Errorf("lease: TTL %v is below the least, 2s", v.TTL)
 	case v.TTL > maxTTL:
 		return v, fmt.Errorf("lease: TTL %v is above the most, %v", v.TTL, maxTTL)
-	case v.Weight < 0 || v.Weight > MaxWeight:
-		return v, fmt.Errorf("lease: weight %d is not between 0 and %d", v.Weight, MaxWeight)
-	case v.Margin < 0 || v.Margin > v.TTL/2:
-		return v, fmt.Errorf("lease: margin %v is not between 0 and half of the TTL %v", v.Margin, v.TTL)
+	case v.Weight < 0 || v.Weight > maxWeight:
+		return v, fmt.Errorf("lease: weight %d is not between 0 and %d", v.Weight, maxWeight)
+	case v.margin < 0 || v.margin > v.TTL/2:
+		return v, fmt.Errorf("lease: margin %v is not between 0 and half of the TTL %v", v.margin, v.TTL)
 	}
 	return v, nil
 }
@@ -241,7 +241,7 @@ func (e *elector) notGranted(ctx context.Context, err error) error {
 
 func (e *elector) Run(ctx context.Context, work Work) error {
 	if !e.once.begin() {
-		return ErrRunning
+		return errRunning
 	}
 	defer e.once.end()
 	defer e.without.Store(nil)

@@ -25,7 +25,7 @@ func (p *everyServer) Lease(int) Lease { return p.state }
 
 func (p *everyServer) Run(ctx context.Context, work Work) error {
 	if !p.once.begin() {
-		return ErrRunning
+		return errRunning
 	}
 	defer p.once.end()
 	supervise(ctx, 0, work)

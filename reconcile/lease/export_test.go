@@ -88,3 +88,15 @@ func (p plan) Reread() (Plan, error) {
 
 // KnowNoPlans makes a sharded placement one of the version before plans. It is for before Run.
 func KnowNoPlans(p Placement) { p.(*elector).divides = false }
+
+func (o *Options) SetMargin(v time.Duration) *Options {
+	o.margin = v
+	return o
+}
+
+const MaxWeight = maxWeight
+
+var ErrRunning = errRunning
+
+// DivisionOf is the number by which servers tell whether they divide a group alike.
+func DivisionOf(s *Singletons) int { return s.e.division }

@@ -16,7 +16,6 @@ import (
 
 	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/store"
-	"github.com/tendhq/tend/store/memory"
 )
 
 // fault is what one call meets.
@@ -168,7 +167,7 @@ func failOnce(t *testing.T, call string, nth int32, f fault, victim string) {
 	b, l := newBackend(t), newLedger(t)
 	defer b.Close()
 	on := func(name string) *limp {
-		m := &limp{link: &link{Backend: b}, fault: f, by: 3 * time.Second}
+		m := &limp{link: &link{FullBackend: b}, fault: f, by: 3 * time.Second}
 		if name == victim {
 			m.call, m.nth = call, nth
 		}
@@ -227,7 +226,7 @@ func TestTrustNeverOutlivesTheRecord(t *testing.T) {
 		const shards = 2
 		b, l := newBackend(t), newLedger(t)
 		defer b.Close()
-		m := &limp{link: &link{Backend: b}, call: "grant", nth: 1, fault: late, by: ttl/2 - 100*time.Millisecond}
+		m := &limp{link: &link{FullBackend: b}, call: "grant", nth: 1, fault: late, by: ttl/2 - 100*time.Millisecond}
 		s := m.startSharded(t, "late", shards, l.work("late", 0))
 		time.Sleep(ttl/2 + time.Second)
 		if _, held := s.p.Lease(0).Held(); !held {
@@ -259,9 +258,9 @@ func TestLiveIsZeroUntilTheMemberIsAmongThem(t *testing.T) {
 			go func() { done <- m.Run(ctx) }()
 			return m, done
 		}
-		_, one := join("one", &link{Backend: b})
+		_, one := join("one", &link{FullBackend: b})
 		time.Sleep(time.Second)
-		m, two := join("two", &link{Backend: b, delay: time.Second / 2, lag: time.Second})
+		m, two := join("two", &link{FullBackend: b, delay: time.Second / 2, lag: time.Second})
 		for range 100 {
 			time.Sleep(100 * time.Millisecond)
 			if n := m.Live(); n != 0 && n != 2 {
@@ -326,7 +325,7 @@ func TestMemberThatLeftDuringAGapOfTheWatchIsNoticed(t *testing.T) {
 		const shards = 8
 		b, l := newBackend(t), newLedger(t)
 		defer b.Close()
-		on := &forgetful{link: &link{Backend: b}}
+		on := &forgetful{link: &link{FullBackend: b}}
 		p, err := lease.NewSharded(on, "job", shards, &lease.Options{TTL: ttl, Server: "first", Logger: quiet})
 		first := startPlacement(t, on.link, "first", p, err, l.work("first", 0))
 		second := start(t, b, "second", shards, l.work("second", 0))
@@ -413,12 +412,12 @@ func TestShardOfDeafWorkIsHandedOverAfterATTL(t *testing.T) {
 
 // noting notes the leases that it grants.
 type noting struct {
-	*memory.Backend
+	store.FullBackend
 	ids []store.LeaseID
 }
 
 func (n *noting) Grant(ctx context.Context, ttl time.Duration) (store.LeaseID, error) {
-	id, err := n.Backend.Grant(ctx, ttl)
+	id, err := n.FullBackend.Grant(ctx, ttl)
 	n.ids = append(n.ids, id)
 	return id, err
 }
@@ -426,7 +425,7 @@ func (n *noting) Grant(ctx context.Context, ttl time.Duration) (store.LeaseID, e
 // A server that stops in order leaves no lease behind, and no record.
 func TestStopRevokesTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &noting{Backend: newBackend(t)}
+		b := &noting{FullBackend: newBackend(t)}
 		defer b.Close()
 		p, err := lease.NewSingleton(b, "job", &lease.Options{TTL: ttl, Server: "one", Logger: quiet})
 		if err != nil {
@@ -455,7 +454,7 @@ func TestStopRevokesTheLease(t *testing.T) {
 // promise L2. Negative control: mutant "a lease that is gone is renewed on".
 func TestRenewalOfALeaseThatIsGoneEndsTheHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &link{Backend: newBackend(t), answer: time.Millisecond}
+		d := &link{FullBackend: newBackend(t), answer: time.Millisecond}
 		defer d.Close()
 		p, err := lease.NewSingleton(d, "job", &lease.Options{TTL: ttl, Server: "one", Logger: quiet})
 		s := startPlacement(t, d, "one", p, err, newLedger(t).work("one", 0))
@@ -523,7 +522,7 @@ func TestSlowWorkOfAServerThatStopsHoldsUpItsShardAlone(t *testing.T) {
 func TestGrantThatHangsIsAskedForAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLedger(t)
-		m := &limp{link: &link{Backend: newBackend(t)}, call: "grant", nth: 1, fault: slow, by: 100 * ttl}
+		m := &limp{link: &link{FullBackend: newBackend(t)}, call: "grant", nth: 1, fault: slow, by: 100 * ttl}
 		defer m.Close()
 		s := m.startSharded(t, "one", 4, l.work("one", 0))
 		time.Sleep(2 * ttl)
@@ -560,7 +559,7 @@ func TestServerThatLostItsLeaseDoesNotWaitForIt(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b, l := newBackend(t), newLedger(t)
 				defer b.Close()
-				u := &unheard{link: &link{Backend: b, answer: time.Millisecond}}
+				u := &unheard{link: &link{FullBackend: b, answer: time.Millisecond}}
 				p, err := lease.NewSingleton(u, "job", &lease.Options{TTL: ttl, Server: "one", Logger: quiet})
 				one := startPlacement(t, u.link, "one", p, err, l.work("one", lingers))
 				time.Sleep(ttl / 2)

@@ -70,3 +70,62 @@ func TestOwnersOfShardsNeverChange(t *testing.T) {
 		}
 	}
 }
+
+// By the rules of plans: a server leaves, another comes, one has three times the weight, and by
+// rule 2 the first shards cost ten times the others. Two versions that make different plans of the
+// same servers would take turns in rewriting the plan in the store, and its shards would move at
+// each.
+func TestPlansNeverChange(t *testing.T) {
+	loads := make(map[int]int64)
+	for shard := range 24 {
+		loads[shard] = 100
+		if shard < 4 {
+			loads[shard] = 1000
+		}
+	}
+	steps := []map[string]int{
+		{"a": 1, "b": 1, "c": 1},
+		{"a": 1, "c": 1},
+		{"a": 1, "c": 1, "d": 3},
+		{"c": 1, "d": 3},
+	}
+	for rule, next := range map[string]func(p lease.Plan, live map[string]int) lease.Plan{
+		"plan":  func(p lease.Plan, live map[string]int) lease.Plan { return p.Next(live) },
+		"loads": func(p lease.Plan, live map[string]int) lease.Plan { return p.NextByLoad(live, loads) },
+	} {
+		p := lease.NewPlan(24)
+		for i, live := range steps {
+			p = next(p, live)
+			if got, want := strings.Join(p.Owners(), ""), plansOf[rule][i]; got != want {
+				t.Errorf("rule %s, step %d: the shards are of %s, want %s", rule, i+1, got, want)
+			}
+		}
+	}
+}
+
+// plansOf are the owners of the shards after each step.
+var plansOf = map[string][4]string{
+	"plan":  {"abcabcabcabcabcabcabcabc", "aacaccaacaccaacaccaacacc", "adcadcadcadcadcddddddddd", "ddcddcddccdcddcddddddddd"},
+	"loads": {"abcabcbcbcbcbcbcbcbcbcbc", "accaacacacacacacacacacac", "dddaccacdcdcdcdcdcdcdcdc", "ddddccccccccdcdcdcdcdcdc"},
+}
+
+// The division of a group of singletons is a hash of their names, the 32 bits of FNV-1a over them, sorted and
+// quoted, without the last two and above MaxShards: servers that compute another one would wait for each other
+// to leave. The values were computed by a second implementation, in Python.
+func TestDivisionOfAGroupNeverChanges(t *testing.T) {
+	b := newBackend(t)
+	defer b.Close()
+	for want, names := range map[int][]string{
+		409515003: {"a"},
+		562422690: {"b", "a"},
+		950777368: {"invoices", "backup", "ünïcode \"quoted\""},
+	} {
+		s, err := lease.NewSingletons(b, "group", names, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := lease.DivisionOf(s); got != want {
+			t.Errorf("the division of %q is %d, want %d", names, got, want)
+		}
+	}
+}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/store"
-	"github.com/tendhq/tend/store/memory"
 )
 
 // News that are late end no hold: a server that has won a shard hears of what was before that
@@ -25,7 +24,7 @@ func TestNewsOfBeforeAHoldDoNotEndIt(t *testing.T) {
 		const shards = 8
 		b, l := newBackend(t), newLedger(t)
 		defer b.Close()
-		on := &link{Backend: b, delay: ttl / 100, lag: ttl / 10}
+		on := &link{FullBackend: b, delay: ttl / 100, lag: ttl / 10}
 		first := startSharded(t, on, ttl, "first", shards, l.work("first", 0))
 		for range 100 { // something else in the store changes all the time
 			time.Sleep(ttl / 50)
@@ -51,13 +50,13 @@ func TestLaterSessionOfAServerTakesTheShardsOfTheEarlier(t *testing.T) {
 		const shards = 8
 		b, l := newBackend(t), newLedger(t)
 		defer b.Close()
-		hangs := startSharded(t, &link{Backend: b}, ttl, "one", shards, l.work("hangs", 0))
+		hangs := startSharded(t, &link{FullBackend: b}, ttl, "one", shards, l.work("hangs", 0))
 		two := start(t, b, "two", shards, l.work("two", 0))
 		time.Sleep(3 * ttl)
 		if got := l.owners(); got["hangs"] != shards/2 || got["two"] != shards/2 {
 			t.Fatalf("shards by server: %v, want half of them each", got)
 		}
-		next := startSharded(t, &link{Backend: b}, ttl, "one", shards, l.work("next", 0))
+		next := startSharded(t, &link{FullBackend: b}, ttl, "one", shards, l.work("next", 0))
 		time.Sleep(3 * ttl)
 		if got := l.owners(); got["next"] != shards/2 || got["two"] != shards/2 {
 			t.Errorf("shards by process: %v, want half with the later one of its name, and half with the other server", got)
@@ -96,7 +95,7 @@ func (s *straggler) arrive(t *testing.T) error {
 	if len(s.lost) == 0 {
 		t.Fatal("nothing was lost: this shows nothing")
 	}
-	_, err := s.Backend.Commit(t.Context(), s.lost[0])
+	_, err := s.FullBackend.Commit(t.Context(), s.lost[0])
 	return err
 }
 
@@ -110,7 +109,7 @@ func TestRemovalThatArrivesLateTakesNoRecordOfTheNextHolder(t *testing.T) {
 		b, l := newBackend(t), newLedger(t)
 		defer b.Close()
 		var once atomic.Bool
-		on := &straggler{link: &link{Backend: b}, which: func(t store.Txn) bool {
+		on := &straggler{link: &link{FullBackend: b}, which: func(t store.Txn) bool {
 			return t.Ops[0].Put == nil && strings.HasPrefix(t.Ops[0].Key.Name, "shard-") && once.CompareAndSwap(false, true)
 		}}
 		p, err := lease.NewSharded(on, "job", shards, &lease.Options{TTL: ttl, Server: "first", Logger: quiet})
@@ -143,7 +142,7 @@ func TestAnnouncementThatArrivesLateDoesNotBringTheMemberBack(t *testing.T) {
 		b, l := newBackend(t), newLedger(t)
 		defer b.Close()
 		var announced atomic.Int32
-		on := &straggler{link: &link{Backend: b}, which: func(t store.Txn) bool {
+		on := &straggler{link: &link{FullBackend: b}, which: func(t store.Txn) bool {
 			op := t.Ops[0]
 			return op.Put != nil && strings.HasPrefix(op.Key.Name, "member-") && announced.Add(1) > 1
 		}}
@@ -169,7 +168,7 @@ func TestPlanThatArrivesAfterItsServersRuleIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, l := newBackend(t), newLedger(t)
 		defer b.Close()
-		on := &straggler{link: &link{Backend: b}, which: func(t store.Txn) bool { return t.Ops[0].Key.Name == "plan" }}
+		on := &straggler{link: &link{FullBackend: b}, which: func(t store.Txn) bool { return t.Ops[0].Key.Name == "plan" }}
 		p, err := lease.NewSharded(on, "job", 4, &lease.Options{TTL: ttl, Server: "first", Logger: quiet})
 		first := startPlacement(t, on.link, "first", p, err, l.work("first", 0))
 		time.Sleep(ttl)
@@ -188,7 +187,7 @@ func TestHoldEndsWhenItsRecordIsReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, l := newBackend(t), newLedger(t)
 		defer b.Close()
-		on := &link{Backend: b, lag: ttl / 100}
+		on := &link{FullBackend: b, lag: ttl / 100}
 		s := startSharded(t, on, ttl, "first", 2, l.work("first", 0))
 		time.Sleep(ttl)
 		guard, held := s.p.Lease(0).Held()
@@ -222,7 +221,7 @@ func TestSessionThatLastedIsNoFailure(t *testing.T) {
 		b := newBackend(t)
 		defer b.Close()
 		var log strings.Builder // written by the goroutine in Run alone, and read after its end
-		on := &link{Backend: b}
+		on := &link{FullBackend: b}
 		p, err := lease.NewSingleton(on, "job", &lease.Options{TTL: ttl, Server: "one", Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		s := startPlacement(t, on, "one", p, err, newLedger(t).work("one", 0))
 		for range 3 {
@@ -262,7 +261,7 @@ func joinMembers(t *testing.T, b store.Backend) (m *lease.Members, leave func())
 // promise L2. Negative control: mutant "a member is not told of the end of its session".
 func TestMemberIsToldThatItsLeaseIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		on := &link{Backend: newBackend(t)}
+		on := &link{FullBackend: newBackend(t)}
 		defer on.Close()
 		m, leave := joinMembers(t, on)
 		time.Sleep(time.Second)
@@ -297,7 +296,7 @@ func TestMemberIsToldThatItsLeaseIsGone(t *testing.T) {
 // promise L2. Negative control: mutant "a member is not told that its list is old".
 func TestMemberIsToldThatItsListIsOld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &blind{link: &link{Backend: newBackend(t)}}
+		b := &blind{link: &link{FullBackend: newBackend(t)}}
 		defer b.Close()
 		m, leave := joinMembers(t, b)
 		time.Sleep(3*ttl + time.Second)
@@ -319,7 +318,7 @@ func TestMemberIsToldThatItsListIsOld(t *testing.T) {
 
 // readOnly answers, and refuses to grant leases while refusal is set.
 type readOnly struct {
-	*memory.Backend
+	store.FullBackend
 	refusal atomic.Pointer[error]
 }
 
@@ -327,7 +326,7 @@ func (b *readOnly) Grant(ctx context.Context, ttl time.Duration) (store.LeaseID,
 	if err := b.refusal.Load(); err != nil {
 		return 0, *err
 	}
-	return b.Backend.Grant(ctx, ttl)
+	return b.FullBackend.Grant(ctx, ttl)
 }
 
 // A store that can be read and grants no leases lets nothing run on any server. The backend
@@ -336,7 +335,7 @@ func (b *readOnly) Grant(ctx context.Context, ttl time.Duration) (store.LeaseID,
 // Negative control: mutant "a placement that is granted no lease is healthy".
 func TestPlacementThatIsGrantedNoLeaseIsNotHealthy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &readOnly{Backend: newBackend(t)}
+		b := &readOnly{FullBackend: newBackend(t)}
 		defer b.Close()
 		refusal := errors.New("the server is read-only")
 		p, err := lease.NewSingleton(b, "job", &lease.Options{TTL: ttl, Server: "one", Logger: quiet})

@@ -11,8 +11,8 @@ import (
 // could not be renewed in time, was taken away, or was given up by its host.
 var ErrLost = errors.New("lease: lost")
 
-// ErrRunning says that a placement's Run is under way already.
-var ErrRunning = errors.New("lease: placement is running already")
+// errRunning says that a placement's Run is under way already.
+var errRunning = errors.New("lease: placement is running already")
 
 // errMoved is the cause when another server is to take the shard over.
 var errMoved = errors.New("lease: handed over to another server")

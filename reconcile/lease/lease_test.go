@@ -23,7 +23,7 @@ import (
 var quiet = slog.New(slog.DiscardHandler)
 
 // shared is a memory backend that several simulated servers open.
-func newBackend(t *testing.T) *memory.Backend {
+func newBackend(t *testing.T) store.FullBackend {
 	t.Helper()
 	b, err := memory.New(nil)
 	if err != nil {
@@ -45,7 +45,7 @@ type server struct {
 // link passes calls on to the backend, until it is cut: then nothing gets
 // through and nothing comes back.
 type link struct {
-	*memory.Backend
+	store.FullBackend
 	cut atomic.Pointer[chan struct{}]
 	// grants, if not 0, is the TTL of every lease, whatever was asked for.
 	grants time.Duration
@@ -81,7 +81,7 @@ func (l *link) Commit(ctx context.Context, t store.Txn) (store.Revision, error) 
 		return 0, err
 	}
 	time.Sleep(l.delay)
-	return l.Backend.Commit(ctx, t)
+	return l.FullBackend.Commit(ctx, t)
 }
 
 func (l *link) Grant(ctx context.Context, ttl time.Duration) (store.LeaseID, error) {
@@ -91,7 +91,7 @@ func (l *link) Grant(ctx context.Context, ttl time.Duration) (store.LeaseID, err
 	if l.grants != 0 {
 		ttl = l.grants
 	}
-	id, err := l.Backend.Grant(ctx, ttl)
+	id, err := l.FullBackend.Grant(ctx, ttl)
 	l.granted.Store(int64(id))
 	return id, err
 }
@@ -100,7 +100,7 @@ func (l *link) Renew(ctx context.Context, id store.LeaseID) error {
 	if err := l.ready(ctx); err != nil {
 		return err
 	}
-	err := l.Backend.Renew(ctx, id)
+	err := l.FullBackend.Renew(ctx, id)
 	time.Sleep(cmp.Or(l.answer, 900*time.Millisecond))
 	return err
 }
@@ -109,12 +109,12 @@ func (l *link) Revoke(ctx context.Context, id store.LeaseID) error {
 	if err := l.ready(ctx); err != nil {
 		return err
 	}
-	return l.Backend.Revoke(ctx, id)
+	return l.FullBackend.Revoke(ctx, id)
 }
 
 func (l *link) Watch(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
 	return func(yield func(store.Batch, error) bool) {
-		for b, err := range l.Backend.Watch(ctx, kind, after) {
+		for b, err := range l.FullBackend.Watch(ctx, kind, after) {
 			time.Sleep(l.lag)
 			if err == nil && l.hushed.Load() {
 				<-ctx.Done()
@@ -132,14 +132,14 @@ func (l *link) List(ctx context.Context, kind string, o store.ListOptions) (stor
 		return store.Page{}, err
 	}
 	l.lists.Add(1)
-	return l.Backend.List(ctx, kind, o)
+	return l.FullBackend.List(ctx, kind, o)
 }
 
 const ttl = 10 * time.Second
 
-func start(t *testing.T, b *memory.Backend, name string, shards int, work lease.Work) *server {
+func start(t *testing.T, b store.FullBackend, name string, shards int, work lease.Work) *server {
 	t.Helper()
-	return startOn(t, &link{Backend: b}, ttl, name, shards, work)
+	return startOn(t, &link{FullBackend: b}, ttl, name, shards, work)
 }
 
 func startOn(t *testing.T, l *link, ttl time.Duration, name string, shards int, work lease.Work) *server {
@@ -292,7 +292,7 @@ func TestServerSaysWhoseLeaseItWaitsFor(t *testing.T) {
 		synctest.Wait()
 		var log bytes.Buffer // written by the goroutine of one session, and read when it is asleep
 		p, err := lease.NewSingleton(b, "job", &lease.Options{TTL: ttl, Server: "b", Logger: slog.New(slog.NewTextHandler(&log, nil))})
-		second := startPlacement(t, &link{Backend: b}, "b", p, err, l.work("b", 0))
+		second := startPlacement(t, &link{FullBackend: b}, "b", p, err, l.work("b", 0))
 		time.Sleep(5 * ttl)
 		synctest.Wait()
 		if n := strings.Count(log.String(), "another process holds it"); n != 1 || !strings.Contains(log.String(), "lease=job server=b holder=a ttl=10s") {
@@ -321,7 +321,7 @@ func TestOfTwoThatClaimAtOnceOneGetsIt(t *testing.T) {
 		defer b.Close()
 		var servers []*server
 		for _, name := range []string{"a", "z"} {
-			far := &link{Backend: b, delay: time.Second, lag: time.Second}
+			far := &link{FullBackend: b, delay: time.Second, lag: time.Second}
 			servers = append(servers, startOn(t, far, ttl, name, 1, l.work(name, 0)))
 		}
 		time.Sleep(ttl)
@@ -669,14 +669,16 @@ func TestIllegalOptionsAreRefusedAtConstruction(t *testing.T) {
 	b := newBackend(t)
 	defer b.Close()
 	for name, build := range map[string]func() (lease.Placement, error){
-		"no backend":     func() (lease.Placement, error) { return lease.NewSingleton(nil, "x", nil) },
-		"no name":        func() (lease.Placement, error) { return lease.NewSingleton(b, "", nil) },
-		"slash in name":  func() (lease.Placement, error) { return lease.NewSingleton(b, "a/b", nil) },
-		"short TTL":      func() (lease.Placement, error) { return lease.NewSingleton(b, "x", &lease.Options{TTL: 1}) },
-		"weight":         func() (lease.Placement, error) { return lease.NewSharded(b, "x", 8, &lease.Options{Weight: -1}) },
-		"no shards":      func() (lease.Placement, error) { return lease.NewSharded(b, "x", 0, nil) },
-		"too many":       func() (lease.Placement, error) { return lease.NewSharded(b, "x", lease.MaxShards+1, nil) },
-		"margin too big": func() (lease.Placement, error) { return lease.NewSingleton(b, "x", &lease.Options{Margin: time.Hour}) },
+		"no backend":    func() (lease.Placement, error) { return lease.NewSingleton(nil, "x", nil) },
+		"no name":       func() (lease.Placement, error) { return lease.NewSingleton(b, "", nil) },
+		"slash in name": func() (lease.Placement, error) { return lease.NewSingleton(b, "a/b", nil) },
+		"short TTL":     func() (lease.Placement, error) { return lease.NewSingleton(b, "x", &lease.Options{TTL: 1}) },
+		"weight":        func() (lease.Placement, error) { return lease.NewSharded(b, "x", 8, &lease.Options{Weight: -1}) },
+		"no shards":     func() (lease.Placement, error) { return lease.NewSharded(b, "x", 0, nil) },
+		"too many":      func() (lease.Placement, error) { return lease.NewSharded(b, "x", lease.MaxShards+1, nil) },
+		"margin too big": func() (lease.Placement, error) {
+			return lease.NewSingleton(b, "x", (&lease.Options{}).SetMargin(time.Hour))
+		},
 	} {
 		if p, err := build(); err == nil {
 			t.Errorf("%s: accepted, %v", name, p)
@@ -696,9 +698,9 @@ func TestOptionsAtTheirBounds(t *testing.T) {
 	}{
 		{lease.Options{TTL: least}, 1, true},
 		{lease.Options{TTL: least - 1}, 1, false},
-		{lease.Options{TTL: least, Margin: least / 2}, 1, true},
-		{lease.Options{TTL: least, Margin: least/2 + 1}, 1, false},
-		{lease.Options{TTL: least, Margin: -1}, 1, false},
+		{*(&lease.Options{TTL: least}).SetMargin(least / 2), 1, true},
+		{*(&lease.Options{TTL: least}).SetMargin(least/2 + 1), 1, false},
+		{*(&lease.Options{TTL: least}).SetMargin(-1), 1, false},
 		{lease.Options{Weight: lease.MaxWeight}, 1, true},
 		{lease.Options{Weight: lease.MaxWeight + 1}, 1, false},
 		{lease.Options{Weight: -1}, 1, false},

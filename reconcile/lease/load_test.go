@@ -18,7 +18,6 @@ import (
 
 	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/store"
-	"github.com/tendhq/tend/store/memory"
 )
 
 // burdens is what shards cost, by shard, wherever they are.
@@ -42,10 +41,10 @@ func (b *burdens) set(of []int64) {
 }
 
 // measuring starts a server that measures the load of its shards.
-func measuring(t *testing.T, b *memory.Backend, l *ledger, name string, shards int, load func(int) int64, log *slog.Logger) *server {
+func measuring(t *testing.T, b store.FullBackend, l *ledger, name string, shards int, load func(int) int64, log *slog.Logger) *server {
 	t.Helper()
 	p, err := lease.NewSharded(b, "job", shards, &lease.Options{TTL: ttl, Server: name, Load: load, Logger: log})
-	return startPlacement(t, &link{Backend: b}, name, p, err, l.work(name, 0))
+	return startPlacement(t, &link{FullBackend: b}, name, p, err, l.work(name, 0))
 }
 
 // sums are the loads of the servers.
@@ -60,7 +59,7 @@ func (l *ledger) sums(of []int64) map[string]int64 {
 }
 
 // records is the text of all records of leases.
-func records(t *testing.T, b *memory.Backend) string {
+func records(t *testing.T, b store.FullBackend) string {
 	t.Helper()
 	page, err := b.List(t.Context(), lease.Kind, store.ListOptions{})
 	if err != nil {
@@ -169,7 +168,7 @@ func TestOnlyShardsHeldThroughoutAreMeasured(t *testing.T) {
 					return 10
 				}
 				p, err := lease.NewSharded(b, "job", shards, &lease.Options{TTL: ttl, Server: name, Load: load, Logger: quiet})
-				return startPlacement(t, &link{Backend: b}, name, p, err, func(ctx context.Context, shard int) error {
+				return startPlacement(t, &link{FullBackend: b}, name, p, err, func(ctx context.Context, shard int) error {
 					mu.Lock()
 					since[shard] = time.Now()
 					mu.Unlock()

@@ -104,7 +104,7 @@ func (m *Manual) refuse(why error) {
 // Run implements Placement.
 func (m *Manual) Run(ctx context.Context, work Work) error {
 	if !m.once.begin() {
-		return ErrRunning
+		return errRunning
 	}
 	defer m.once.end()
 	defer m.refuse(nil)

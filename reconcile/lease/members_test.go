@@ -52,12 +52,12 @@ func TestMembersCountThoseWhoLive(t *testing.T) {
 				}
 			}
 		}
-		cuttable := &link{Backend: b}
-		one, leaveOne := join("one", &link{Backend: b})
+		cuttable := &link{FullBackend: b}
+		one, leaveOne := join("one", &link{FullBackend: b})
 		want("alone", 1, one)
 		two, leaveTwo := join("two", cuttable)
 		want("two joined", 2, one, two)
-		three, leaveThree := join("three", &link{Backend: b})
+		three, leaveThree := join("three", &link{FullBackend: b})
 		want("three joined", 3, one, two, three)
 		leaveThree()
 		want("three left", 2, one, two)
@@ -93,9 +93,9 @@ func TestServerThatIsBackCountsOnce(t *testing.T) {
 		defer b.Close()
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 2)
-		cut := &link{Backend: b} // of the process that crashed
+		cut := &link{FullBackend: b} // of the process that crashed
 		var last *lease.Members
-		for _, l := range []*link{cut, {Backend: b}} {
+		for _, l := range []*link{cut, {FullBackend: b}} {
 			m, err := lease.NewMembers(l, "quotas", &lease.Options{Server: "one", Logger: quiet})
 			if err != nil {
 				t.Fatal(err)
@@ -133,7 +133,7 @@ func TestServerThatIsBackCountsOnce(t *testing.T) {
 // Negative control: mutant "what a member says while the store is away is lost".
 func TestWhatIsSaidWhileTheStoreIsAwayIsHeardLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &limp{link: &link{Backend: newBackend(t)}, call: "announce", nth: 2, fault: failed} // the first is the join
+		b := &limp{link: &link{FullBackend: newBackend(t)}, call: "announce", nth: 2, fault: failed} // the first is the join
 		defer b.Close()
 		m, err := lease.NewMembers(b, "quotas", &lease.Options{TTL: ttl, Server: "one", Logger: quiet})
 		if err != nil {
@@ -181,7 +181,7 @@ func (b *blind) List(ctx context.Context, kind string, o store.ListOptions) (sto
 // and "members are not told that the others are known again".
 func TestMemberIsToldWhenItsListsWorkAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &blind{link: &link{Backend: newBackend(t)}}
+		b := &blind{link: &link{FullBackend: newBackend(t)}}
 		defer b.Close()
 		m, err := lease.NewMembers(b, "quotas", &lease.Options{TTL: ttl, Server: "one", Logger: quiet})
 		if err != nil {
@@ -239,7 +239,7 @@ func (r *returned) List(ctx context.Context, kind string, o store.ListOptions) (
 // Negative control: with plain ErrLost as the cause, the log has "lease: lost" alone.
 func TestMemberSaysThatTheStoreHasGoneBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &returned{link: &link{Backend: newBackend(t)}}
+		b := &returned{link: &link{FullBackend: newBackend(t)}}
 		defer b.Close()
 		var log strings.Builder // written by the goroutine in Run alone, and read after its end
 		m, err := lease.NewMembers(b, "quotas", &lease.Options{TTL: ttl, Server: "one", Logger: slog.New(slog.NewTextHandler(&log, nil))})

@@ -11,7 +11,6 @@ import (
 
 	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/store"
-	"github.com/tendhq/tend/store/memory"
 )
 
 // placements makes one of each kind. The host of a [lease.Manual] has no term.
@@ -270,7 +269,7 @@ func TestMembersAreToldOfEachOther(t *testing.T) {
 
 // silent is a backend that refuses to say what members measured, so many times.
 type silent struct {
-	*memory.Backend
+	store.FullBackend
 	refuses int
 }
 
@@ -288,7 +287,7 @@ func (s *silent) Commit(ctx context.Context, t store.Txn) (store.Revision, error
 			return 0, errors.New("the store is away")
 		}
 	}
-	return s.Backend.Commit(ctx, t)
+	return s.FullBackend.Commit(ctx, t)
 }
 
 // What was measured while the store was away is announced at a later measurement, although it
@@ -298,14 +297,14 @@ func (s *silent) Commit(ctx context.Context, t store.Txn) (store.Revision, error
 // again".
 func TestLoadsMeasuredWhileTheStoreIsAwayAreAnnouncedLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &silent{Backend: newBackend(t), refuses: 2}
+		b := &silent{FullBackend: newBackend(t), refuses: 2}
 		defer b.Close()
 		p, err := lease.NewSharded(b, "job", 4, &lease.Options{
 			TTL: ttl, Server: "s", Logger: quiet, Load: func(int) int64 { return 10 },
 		})
 		s := startPlacement(t, nil, "s", p, err, newLedger(t).work("s", 0))
 		time.Sleep(20 * ttl) // five measurements, of which the first counts for nothing
-		text := records(t, b.Backend)
+		text := records(t, b.FullBackend)
 		s.end()
 		if b.refuses != 0 {
 			t.Errorf("%d announcements are to be refused still: the test shows nothing", b.refuses)

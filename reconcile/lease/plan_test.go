@@ -18,7 +18,6 @@ import (
 
 	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/store"
-	"github.com/tendhq/tend/store/memory"
 )
 
 // division is a plan and the servers that live, with their weights.
@@ -213,11 +212,11 @@ func TestServersOfBeforeAndAfterPlansAgree(t *testing.T) {
 		b, l := newBackend(t), newLedger(t)
 		defer b.Close()
 		begin := func(name string, old bool) *server {
-			p, err := lease.NewSharded(&link{Backend: b}, "job", shards, &lease.Options{TTL: ttl, Server: name, Logger: quiet})
+			p, err := lease.NewSharded(&link{FullBackend: b}, "job", shards, &lease.Options{TTL: ttl, Server: name, Logger: quiet})
 			if err == nil && old {
 				lease.KnowNoPlans(p)
 			}
-			return startPlacement(t, &link{Backend: b}, name, p, err, l.work(name, ttl/20))
+			return startPlacement(t, &link{FullBackend: b}, name, p, err, l.work(name, ttl/20))
 		}
 		// settled waits, and fails if shards go on moving.
 		settled := func(when string, want map[string]int) {
@@ -268,9 +267,9 @@ func withoutPlans(t *testing.T, pass func(store.Backend)) {
 	synctest.Test(t, func(t *testing.T) {
 		b, l := newBackend(t), newLedger(t)
 		defer b.Close()
-		on := &mute{Backend: b}
+		on := &mute{FullBackend: b}
 		oldest, err := lease.NewSharded(on, "job", 8, &lease.Options{TTL: ttl, Server: "z", Logger: quiet})
-		z := startPlacement(t, &link{Backend: b}, "z", oldest, err, l.work("z", 0))
+		z := startPlacement(t, &link{FullBackend: b}, "z", oldest, err, l.work("z", 0))
 		time.Sleep(ttl)
 		on.muted.Store(true)
 		a := start(t, b, "a", 8, l.work("a", 0))
@@ -319,9 +318,9 @@ func TestPlanIsWrittenAlthoughMembersComeAndGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, l := newBackend(t), newLedger(t)
 		defer b.Close()
-		on := &mute{Backend: b}
+		on := &mute{FullBackend: b}
 		oldest, err := lease.NewSharded(on, "job", 8, &lease.Options{TTL: ttl, Server: "z", Logger: quiet})
-		z := startPlacement(t, &link{Backend: b}, "z", oldest, err, l.work("z", 0))
+		z := startPlacement(t, &link{FullBackend: b}, "z", oldest, err, l.work("z", 0))
 		time.Sleep(ttl)
 		on.muted.Store(true)
 		a := start(t, b, "a", 8, l.work("a", 0))
@@ -346,10 +345,10 @@ func TestServerThatStopsDoesNotWaitForItsPlan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, l := newBackend(t), newLedger(t)
 		defer b.Close()
-		on := &mute{Backend: b, hangs: make(chan struct{}, 1)}
+		on := &mute{FullBackend: b, hangs: make(chan struct{}, 1)}
 		on.muted.Store(true)
 		p, err := lease.NewSharded(on, "job", 8, &lease.Options{TTL: ttl, Server: "a", Logger: quiet})
-		a := startPlacement(t, &link{Backend: b}, "a", p, err, l.work("a", 0))
+		a := startPlacement(t, &link{FullBackend: b}, "a", p, err, l.work("a", 0))
 		<-on.hangs
 		began := time.Now()
 		a.end()
@@ -365,11 +364,11 @@ func TestPlanThatTheStoreRefusesIsLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, l := newBackend(t), newLedger(t)
 		defer b.Close()
-		on := &mute{Backend: b}
+		on := &mute{FullBackend: b}
 		on.muted.Store(true)
 		var log strings.Builder // written by the session alone, and read after its end
 		p, err := lease.NewSharded(on, "job", 8, &lease.Options{TTL: ttl, Server: "a", Logger: slog.New(slog.NewTextHandler(&log, nil))})
-		a := startPlacement(t, &link{Backend: b}, "a", p, err, l.work("a", 0))
+		a := startPlacement(t, &link{FullBackend: b}, "a", p, err, l.work("a", 0))
 		time.Sleep(4 * ttl)
 		a.end()
 		if n := strings.Count(log.String(), "cannot write the plan"); n != 1 {
@@ -380,7 +379,7 @@ func TestPlanThatTheStoreRefusesIsLoggedOnce(t *testing.T) {
 
 // mute is a link on which no plan gets through once it is muted.
 type mute struct {
-	*memory.Backend
+	store.FullBackend
 	muted atomic.Bool
 	hangs chan struct{} // not nil: a plan has no answer, and this is told of each
 }
@@ -397,7 +396,7 @@ func (m *mute) Commit(ctx context.Context, t store.Txn) (store.Revision, error) 
 		}
 		return 0, errors.New("the store is away")
 	}
-	return m.Backend.Commit(ctx, t)
+	return m.FullBackend.Commit(ctx, t)
 }
 
 // A weight is what a server takes of the shards.
@@ -408,7 +407,7 @@ func TestServerOfTwiceTheWeightTakesTwiceTheShards(t *testing.T) {
 		var servers []*server
 		for name, weight := range map[string]int{"a": 0, "b": 1, "c": 2} {
 			p, err := lease.NewSharded(b, "job", 64, &lease.Options{TTL: ttl, Server: name, Weight: weight, Logger: quiet})
-			servers = append(servers, startPlacement(t, &link{Backend: b}, name, p, err, l.work(name, 0)))
+			servers = append(servers, startPlacement(t, &link{FullBackend: b}, name, p, err, l.work(name, 0)))
 		}
 		time.Sleep(4 * ttl)
 		if got, want := l.owners(), map[string]int{"a": 16, "b": 16, "c": 32}; !maps.Equal(got, want) {

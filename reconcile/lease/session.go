@@ -183,7 +183,7 @@ func (s *session) grant(ctx context.Context) error {
 }
 
 // trust is how long a lease may be trusted after its renewal was asked for.
-func (s *session) trust() time.Duration { return s.opts.TTL - s.opts.Margin }
+func (s *session) trust() time.Duration { return s.opts.TTL - s.opts.margin }
 
 // trusted reports whether the lease is this server's for certain. After a suspension
 // of the machine, or what may have been one, it is not before it has been renewed.

@@ -11,13 +11,12 @@ import (
 
 	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/store"
-	"github.com/tendhq/tend/store/memory"
 )
 
 // breaking is a backend of which one kind of call can be made to fail, and the times of
 // these calls.
 type breaking struct {
-	*memory.Backend
+	store.FullBackend
 	call string
 
 	mu     sync.Mutex
@@ -76,7 +75,7 @@ func (b *breaking) Grant(ctx context.Context, ttl time.Duration) (store.LeaseID,
 	if err := b.try("Grant"); err != nil {
 		return 0, err
 	}
-	return b.Backend.Grant(ctx, ttl)
+	return b.FullBackend.Grant(ctx, ttl)
 }
 
 func (b *breaking) Renew(ctx context.Context, id store.LeaseID) error {
@@ -87,14 +86,14 @@ func (b *breaking) Renew(ctx context.Context, id store.LeaseID) error {
 		}
 	default:
 	}
-	return b.Backend.Renew(ctx, id)
+	return b.FullBackend.Renew(ctx, id)
 }
 
 func (b *breaking) Get(ctx context.Context, kind string, key store.Key) (store.Record, error) {
 	if err := b.try("Get"); err != nil {
 		return store.Record{}, err
 	}
-	return b.Backend.Get(ctx, kind, key)
+	return b.FullBackend.Get(ctx, kind, key)
 }
 
 func (b *breaking) Watch(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
@@ -116,7 +115,7 @@ func (b *breaking) Watch(ctx context.Context, kind string, after store.Revision)
 				}
 			}()
 		}
-		for batch, err := range b.Backend.Watch(ctx, kind, after) {
+		for batch, err := range b.FullBackend.Watch(ctx, kind, after) {
 			if !yield(batch, err) {
 				return
 			}
@@ -160,7 +159,7 @@ func TestWhatFailsIsTriedSoonAndThenAtAPace(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				inner := newBackend(t)
 				defer inner.Close()
-				b := &breaking{Backend: inner, call: c.call, broken: make(chan struct{})}
+				b := &breaking{FullBackend: inner, call: c.call, broken: make(chan struct{})}
 				close(b.broken)
 				work := waiting
 				if c.work != nil {
@@ -217,7 +216,7 @@ func TestRunReturnsAfterTheLastOfSeveralWorks(t *testing.T) {
 				b := newBackend(t)
 				defer b.Close()
 				l := newLedger(t)
-				link := &link{Backend: b}
+				link := &link{FullBackend: b}
 				const shards = 4
 				s := startSharded(t, link, ttl, "s", shards, func(ctx context.Context, shard int) error {
 					return l.work("s", time.Duration(shard+1)*2*ttl)(ctx, shard)

@@ -52,7 +52,7 @@ func TestListsAreFewerWithMoreShards(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b, l := newBackend(t), newLedger(t)
 			defer b.Close()
-			s := startSharded(t, &link{Backend: b}, ttl, "one", shards, l.work("one", 0))
+			s := startSharded(t, &link{FullBackend: b}, ttl, "one", shards, l.work("one", 0))
 			time.Sleep(2 * ttl)
 			if got := l.owners()["one"]; got != shards {
 				t.Fatalf("it has %d shards of %d", got, shards)

@@ -19,7 +19,6 @@ import (
 
 	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/store"
-	"github.com/tendhq/tend/store/memory"
 )
 
 var simulate = flag.Bool("simulate", false, "simulate 100 servers and 10 million keys, and write docs/SIMULATION.md")
@@ -223,7 +222,7 @@ func (s simulation) modulo(keys []int) float64 {
 type fleet struct {
 	simulation
 	t        *testing.T
-	b        *memory.Backend
+	b        store.FullBackend
 	keysOf   []int
 	servers  map[string]*server
 	machines map[string]*machine
@@ -261,7 +260,7 @@ type gap struct {
 func (f *fleet) add(name string) {
 	m := &machine{hasUptime: true}
 	f.machines[name] = m
-	f.servers[name] = m.start(f.t, &link{Backend: f.b, delay: f.trip}, f.ttl, name, f.shards, f.work(name))
+	f.servers[name] = m.start(f.t, &link{FullBackend: f.b, delay: f.trip}, f.ttl, name, f.shards, f.work(name))
 }
 
 // suspend has a machine sleep for d in which no time goes by for it: to its monotonic

@@ -97,7 +97,7 @@ func (p *place) Health() error                         { return p.group.e.Health
 
 func (p *place) Run(ctx context.Context, work Work) error {
 	if !p.once.begin() {
-		return ErrRunning
+		return errRunning
 	}
 	defer p.once.end()
 	p.group.join(ctx, p, work)

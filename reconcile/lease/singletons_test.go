@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/reconcile/lease"
-	"github.com/tendhq/tend/store/memory"
+	"github.com/tendhq/tend/store"
 )
 
 // crew is a server that runs several singletons.
@@ -22,14 +22,14 @@ type crew struct {
 }
 
 // startCrew runs the singletons of these names; the ledger knows each by its place in all.
-func startCrew(t *testing.T, b *memory.Backend, l *ledger, name string, all, names []string) *crew {
+func startCrew(t *testing.T, b store.FullBackend, l *ledger, name string, all, names []string) *crew {
 	t.Helper()
 	return startCrewLogging(t, b, l, name, all, names, quiet)
 }
 
-func startCrewLogging(t *testing.T, b *memory.Backend, l *ledger, name string, all, names []string, log *slog.Logger) *crew {
+func startCrewLogging(t *testing.T, b store.FullBackend, l *ledger, name string, all, names []string, log *slog.Logger) *crew {
 	t.Helper()
-	c := &crew{link: &link{Backend: b}, name: name}
+	c := &crew{link: &link{FullBackend: b}, name: name}
 	group, err := lease.NewSingletons(c.link, "job", names, &lease.Options{TTL: ttl, Server: name, Logger: log})
 	if err != nil {
 		t.Fatal(err)

@@ -12,7 +12,6 @@ import (
 
 	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/store"
-	"github.com/tendhq/tend/store/memory"
 )
 
 // Work that winds up after its server was told to stop may finish what it began
@@ -166,12 +165,12 @@ func TestManyShardsAreTakenAndFreedInFewRoundTrips(t *testing.T) {
 		const shards, trip = 512, 100 * time.Millisecond
 		b, l := newBackend(t), newLedger(t)
 		defer b.Close()
-		first := startOn(t, &link{Backend: b, delay: trip}, ttl, "first", shards, l.work("first", 0))
+		first := startOn(t, &link{FullBackend: b, delay: trip}, ttl, "first", shards, l.work("first", 0))
 		time.Sleep(20 * trip)
 		if n := l.owners()["first"]; n != shards {
 			t.Fatalf("%d of %d shards are taken after 20 round trips", n, shards)
 		}
-		other := startOn(t, &link{Backend: b, delay: trip}, ttl, "other", shards, l.work("other", 0))
+		other := startOn(t, &link{FullBackend: b, delay: trip}, ttl, "other", shards, l.work("other", 0))
 		time.Sleep(40 * trip)
 		if n := l.owners()["other"]; n < shards/3 || l.owners()["first"]+n != shards {
 			t.Fatalf("shards %v 40 round trips after a join, want about half each", l.owners())
@@ -201,7 +200,7 @@ func TestSlowClockWithinTheMarginNeverGivesTwoHolders(t *testing.T) {
 		b, l := newBackend(t), newLedger(t)
 		defer b.Close()
 		const percent = 91
-		slow := startOn(t, &link{Backend: b, grants: ttl}, ttl*100/percent, "slow", 1, l.work("slow", 0))
+		slow := startOn(t, &link{FullBackend: b, grants: ttl}, ttl*100/percent, "slow", 1, l.work("slow", 0))
 		synctest.Wait()
 		alternate(t, l, slow, start(t, b, "exact", 1, l.work("exact", 0)))
 	})
@@ -217,7 +216,7 @@ func TestSlowClockBeyondTheMarginIsStillFenced(t *testing.T) {
 		l := newLedger(faults)
 		const percent = 50
 		old := make(chan context.Context, 1)
-		slow := startOn(t, &link{Backend: b, grants: ttl}, ttl*100/percent, "slow", 1, func(ctx context.Context, shard int) error {
+		slow := startOn(t, &link{FullBackend: b, grants: ttl}, ttl*100/percent, "slow", 1, func(ctx context.Context, shard int) error {
 			old <- ctx
 			return l.work("slow", 0)(ctx, shard)
 		})
@@ -250,7 +249,7 @@ func TestFastClockKeepsItsLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, l := newBackend(t), newLedger(t)
 		defer b.Close()
-		fast := startOn(t, &link{Backend: b, grants: ttl}, ttl/3, "fast", 1, l.work("fast", 0))
+		fast := startOn(t, &link{FullBackend: b, grants: ttl}, ttl/3, "fast", 1, l.work("fast", 0))
 		synctest.Wait()
 		other := start(t, b, "other", 1, l.work("other", 0))
 		time.Sleep(time.Hour)
@@ -282,8 +281,8 @@ func TestSessionDoneAsTrustGivesTwoHolders(t *testing.T) {
 }
 
 // startDone is start with an election as programs write it on such a session.
-func startDone(t *testing.T, b *memory.Backend, name string, work lease.Work) *server {
-	s := &server{name: name, link: &link{Backend: b}, done: make(chan struct{})}
+func startDone(t *testing.T, b store.FullBackend, name string, work lease.Work) *server {
+	s := &server{name: name, link: &link{FullBackend: b}, done: make(chan struct{})}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	s.stop = cancel
 	go func() {
@@ -423,7 +422,7 @@ func TestServerStopsInTimeWhileAHandOverHangs(t *testing.T) {
 		const shards = 1024
 		b, l := newBackend(t), newLedger(t)
 		defer b.Close()
-		h := &heavy{link: &link{Backend: b}}
+		h := &heavy{link: &link{FullBackend: b}}
 		p, err := lease.NewSharded(h, "job", shards, &lease.Options{TTL: ttl, Server: "first", Logger: quiet})
 		first := startPlacement(t, h.link, "first", p, err, l.work("first", 0))
 		time.Sleep(ttl)

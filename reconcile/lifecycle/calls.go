@@ -13,8 +13,8 @@ import (
 	"github.com/tendhq/tend/store"
 )
 
-// CallError is a handler's failure as the controller sees it.
-type CallError struct {
+// callError is a handler's failure as the controller sees it.
+type callError struct {
 	Handler string
 	Action  Action
 	Attempt int // how many attempts failed before this one
@@ -22,12 +22,12 @@ type CallError struct {
 }
 
 // Error names the handler and what it was called for.
-func (e *CallError) Error() string {
+func (e *callError) Error() string {
 	return fmt.Sprintf("handler %s, %s: %v", e.Handler, e.Action, e.Err)
 }
 
 // Unwrap is the handler's own error.
-func (e *CallError) Unwrap() error { return e.Err }
+func (e *callError) Unwrap() error { return e.Err }
 
 // delayed marks failures of handlers whose policies have said how long to wait.
 type delayed struct{ error }
@@ -78,12 +78,12 @@ func (w *handlerWork[S, T]) step(ctx context.Context, run *Run[S, T]) (reconcile
 // show calls the handlers that the object concerns, in order.
 func (w *handlerWork[S, T]) show(ctx context.Context, run *Run[S, T]) (reconcile.Result, error) {
 	var failed []error
-	called, said := false, run.Listen()
+	called, said := false, run.listen()
 	for _, p := range w.plan(run) {
 		if p.verdict != call || p.entry.removed.Load() {
 			continue
 		}
-		if p.action == Added && !p.entry.Simple && !run.Has(p.entry.Finalizer) {
+		if p.action == Added && !p.entry.Simple && !run.has(p.entry.Finalizer) {
 			if err := run.Ensure(ctx, p.entry.pending); err != nil {
 				said()
 				return broken(failed, err)
@@ -101,7 +101,7 @@ func (w *handlerWork[S, T]) show(ctx context.Context, run *Run[S, T]) (reconcile
 			failed = append(failed, err)
 		}
 	}
-	if run.Deleting() {
+	if run.deleting() {
 		if err := run.Remove(ctx, w.list.retiredFinalizers()...); err != nil {
 			said()
 			return broken(failed, err)
@@ -129,9 +129,9 @@ func broken(failed []error, err error) (reconcile.Result, error) {
 func (w *handlerWork[S, T]) conclude(run *Run[S, T]) {
 	open, failing := w.unsettled(run)
 	switch {
-	case run.Deleting() && failing != nil:
+	case run.deleting() && failing != nil:
 		run.Object.SetTerminating(reasonDeleteFailed, run.message(failing))
-	case run.Deleting():
+	case run.deleting():
 		run.Object.SetTerminating(reasonDeleting, "")
 	case failing != nil:
 		run.Object.SetProgressing(reasonFailed, run.message(failing))
@@ -191,7 +191,7 @@ func (c *callState[S, T]) plan(run *Run[S, T], now time.Time, parked bool) plan[
 		c.retry = nil
 	}
 	v := view{
-		deleting: run.Deleting(),
+		deleting: run.deleting(),
 		mark:     c.mark(run),
 		simple:   e.Simple,
 		known:    c.known,
@@ -235,7 +235,7 @@ func (w *handlerWork[S, T]) call(ctx context.Context, run *Run[S, T], p plan[S, 
 	if err == nil {
 		return nil
 	}
-	return &CallError{Handler: e.Name, Action: p.action, Attempt: tell.Attempt, Err: err}
+	return &callError{Handler: e.Name, Action: p.action, Attempt: tell.Attempt, Err: err}
 }
 
 // settle moves the handler's finalizer on after a success.
@@ -244,7 +244,7 @@ func (r *Run[S, T]) settle(ctx context.Context, e *entry[S, T], a Action) error 
 	case e.Simple:
 		return nil
 	case a == Added:
-		return r.Swap(ctx, e.pending, e.Finalizer)
+		return r.swap(ctx, e.pending, e.Finalizer)
 	case a == Deleted:
 		return r.Remove(ctx, e.Finalizer, e.pending)
 	}
@@ -256,9 +256,9 @@ func (r *Run[S, T]) settle(ctx context.Context, e *entry[S, T], a Action) error 
 func (c *callState[S, T]) mark(run *Run[S, T]) mark {
 	e := c.handler
 	switch {
-	case e.Simple && run.gone && c.known, !e.Simple && run.Has(e.Finalizer):
+	case e.Simple && run.gone && c.known, !e.Simple && run.has(e.Finalizer):
 		return done
-	case !e.Simple && run.Has(e.pending):
+	case !e.Simple && run.has(e.pending):
 		return pending
 	}
 	return unmarked
@@ -314,5 +314,5 @@ func (c *callState[S, T]) lastFailure() error {
 	if err == nil {
 		err = errors.New("not over, and its policy allows no further attempt")
 	}
-	return &CallError{Handler: c.handler.Name, Action: c.retry.action, Attempt: max(c.retry.attempt-1, 0), Err: err}
+	return &callError{Handler: c.handler.Name, Action: c.retry.action, Attempt: max(c.retry.attempt-1, 0), Err: err}
 }

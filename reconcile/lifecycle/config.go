@@ -12,7 +12,9 @@ import (
 )
 
 // Config is where a provider's configuration comes from: [StaticConfig] or
-// [WatchedConfig].
+// [WatchedConfig]. A C with a method PollInterval() time.Duration says by it how often objects are
+// looked at when nothing happens. 0 is never. Up to a tenth is added, so that objects that were run
+// together do not stay together.
 type Config[C any] interface {
 	// current is a copy of the config, for one run. It is not loaded if there
 	// is none. An error says that it could not be read and that there is no
@@ -30,10 +32,8 @@ type Config[C any] interface {
 	check() error
 }
 
-// Poller is implemented by a config that says how often objects are looked at
-// when nothing happens. 0 is never. Up to a tenth is added, so that objects
-// that were run together do not stay together.
-type Poller interface{ PollInterval() time.Duration }
+// poller is a config with an interval of its own; see [Config].
+type poller interface{ PollInterval() time.Duration }
 
 type loadedKey struct{}
 

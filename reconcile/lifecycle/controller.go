@@ -26,7 +26,7 @@ import (
 // of them asked for is a Resync of every handler, also of those that were fine
 // while another one was being retried; that is why they are given here and not
 // to the controller's Watch. Further caches of the kind are for Watch, with
-// [Lifecycle.From].
+// [Lifecycle.from].
 //
 // Name is the kind if it is empty. A nil cache is one of its own, of the whole
 // kind; a Manager runs it. A cache of another kind or backend is an error. A cache with a selector must be told of
@@ -64,7 +64,7 @@ func (l *Lifecycle[S, T]) Controller(name string, c *cache.Cache[S, T], dependen
 	if err != nil {
 		return nil, err
 	}
-	sources := append([]reconcile.Source[reconcile.Request]{l.From(c)}, l.work.sources(c.Name())...)
+	sources := append([]reconcile.Source[reconcile.Request]{l.from(c)}, l.work.sources(c.Name())...)
 	for _, d := range dependencies {
 		sources = append(sources, l.noting(d))
 	}
@@ -132,13 +132,13 @@ func ownDelays(o *reconcile.Options[reconcile.Request]) error {
 // cache.Options.Finalizers. Handlers that are added later are not among them.
 func (l *Lifecycle[S, T]) Finalizers() []string { return l.work.finalizers() }
 
-// From is the source of the objects of c, for the Watch of a controller that is to
+// from is the source of the objects of c, for the Watch of a controller that is to
 // serve further caches of the kind (Controller has one of its own): of their own
 // changes, and of all of them when the config changes or a handler is added.
 // Unlike reconcile.From it passes nothing that a run writes itself, finalizers
 // included: a run that nothing explains is taken for a Resync that was asked
 // for. The handlers' Supersede decides what ends a backoff.
-func (l *Lifecycle[S, T]) From(c *cache.Cache[S, T]) reconcile.Source[reconcile.Request] {
+func (l *Lifecycle[S, T]) from(c *cache.Cache[S, T]) reconcile.Source[reconcile.Request] {
 	s := reconcile.FromWith(c, &reconcile.FromOptions[S, T]{
 		When: l.concerns, ByOthers: reconcile.BecameUnready[S, T],
 		Urgent: func(ch cache.Change[S, T]) bool {
@@ -188,8 +188,8 @@ func (l *Lifecycle[S, T]) concerns(ch cache.Change[S, T]) bool {
 	if reconcile.GenerationChanged(ch) || asks(ch) {
 		return true
 	}
-	_, ignored := was.Annotations[AnnotationIgnore]
-	_, ignores := is.Annotations[AnnotationIgnore]
+	_, ignored := was.Annotations[annotationIgnore]
+	_, ignores := is.Annotations[annotationIgnore]
 	return was.Paused != is.Paused || ignored && !ignores ||
 		is.Deleting() && len(depend.UserKinds(is.Finalizers)) < len(depend.UserKinds(was.Finalizers)) ||
 		l.work.mindsLabels() && !maps.Equal(was.Labels, is.Labels)
@@ -231,7 +231,7 @@ func (l *Lifecycle[S, T]) round(ctx context.Context, c *cache.Cache[S, T], to re
 		if err := reconcile.AddWaiting(ctx, to, o.Key(), queue.AddOptions{After: after, Priority: lowBand, Urgent: true}); err != nil {
 			return err
 		}
-		after += l.options.Pace
+		after += l.options.pace
 	}
 	return nil
 }

@@ -429,10 +429,10 @@ func TestSeveralSourcesOfOneKindReachEveryHandler(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := ctrl.Watch(l.From(two)); err != nil {
+		if err := ctrl.Watch(l.from(two)); err != nil {
 			t.Fatal(err)
 		}
-		if err := ctrl.Watch(l.From(two)); !errors.Is(err, reconcile.ErrSourceExists) {
+		if err := ctrl.Watch(l.from(two)); !errors.Is(err, reconcile.ErrSourceExists) {
 			t.Errorf("the same source twice = %v, want ErrSourceExists", err)
 		}
 		manage(t, ctrl)
@@ -463,7 +463,7 @@ func twoCaches(t *testing.T, s *widgets, l *Lifecycle[widgetSpec, widgetStatus],
 	}
 	runners := []reconcile.Runner{first}
 	if controllers == 1 {
-		err = first.Watch(l.From(caches[1]))
+		err = first.Watch(l.from(caches[1]))
 	} else {
 		var second *reconcile.Controller[reconcile.Request]
 		second, err = l.Controller("second", caches[1], nil, nil)
@@ -558,7 +558,7 @@ func TestSinkThatFailsDuringARoundFailsItsSource(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				from := l.From(c)
+				from := l.from(c)
 				run := from.Run
 				from.Run = func(ctx context.Context, to reconcile.Sink[reconcile.Request]) error {
 					return run(ctx, brittleSink{to, func() {
@@ -641,7 +641,7 @@ func TestEveryFailureOfAHandlerReachesOnErrorOnce(t *testing.T) {
 			t.Fatalf("OnError was called %d times, want 2", len(heard))
 		}
 		for i, f := range heard {
-			var call *CallError
+			var call *callError
 			if f.Controller != "widget" || f.Key != key("a") || f.Attempt != i || !errors.As(f.Err, &call) || !errors.Is(f.Err, errBoom) {
 				t.Errorf("failure %d = %+v", i, f)
 			} else if call.Handler != "handler" || call.Action != Added || call.Attempt != i {
@@ -892,7 +892,7 @@ func TestSourceThatFailsIsHeardAndStartedAgain(t *testing.T) {
 
 // Weak point 001 (l): deletions were counted as updates. A deletion is called one
 // in the handler, in the error and in the object's status. Negative control: with a
-// CallError that says Updated it failed.
+// callError that says Updated it failed.
 func TestDeletionIsCalledADeletionWhereverItIsShown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var heard []reconcile.Failure[reconcile.Request]
@@ -909,7 +909,7 @@ func TestDeletionIsCalledADeletionWhereverItIsShown(t *testing.T) {
 		restFor(time.Minute)
 		remove(t, s, "a")
 		restFor(time.Minute)
-		var call *CallError
+		var call *callError
 		if len(heard) == 0 || !errors.As(heard[0].Err, &call) {
 			t.Fatalf("OnError heard %+v, want the failure of a call", heard)
 		}

@@ -70,7 +70,7 @@ func crashAt(t *testing.T, name string, at int, landed bool, build func(*testing
 	t.Run(fmt.Sprintf("%s/write %d/landed %v", name, at, landed), func(t *testing.T) {
 		w := world{}
 		b := newFaulty(t)
-		s, user := on[widgetSpec, widgetStatus](t, b, "widget"), on[widgetSpec, widgetStatus](t, b.Backend, "widget")
+		s, user := on[widgetSpec, widgetStatus](t, b, "widget"), on[widgetSpec, widgetStatus](t, b.FullBackend, "widget")
 		create(t, user, "a")
 		writes := 0
 		b.commit.Store(new(func(txn store.Txn) error {
@@ -78,7 +78,7 @@ func crashAt(t *testing.T, name string, at int, landed bool, build func(*testing
 				return nil
 			}
 			if writes == at && landed {
-				if _, err := b.Backend.Commit(t.Context(), txn); err != nil {
+				if _, err := b.FullBackend.Commit(t.Context(), txn); err != nil {
 					t.Error(err)
 				}
 			}

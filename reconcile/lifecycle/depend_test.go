@@ -135,7 +135,7 @@ func TestProviderKeepsTheOrderOfItsObjects(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c, _ := o.Condition(store.ConditionReady); c.Reason != depend.ReasonWaiting || c.Message != "part wall does not exist" || len(o.Finalizers) > 0 {
+		if c, _ := o.Condition(store.ConditionReady); c.Reason != "WaitingForDependencies" || c.Message != "part wall does not exist" || len(o.Finalizers) > 0 {
 			t.Errorf("it says %s %q, finalizers %v", c.Reason, c.Message, o.Finalizers)
 		}
 		declarePart(t, s, "wall", "floor")

@@ -10,9 +10,9 @@ import (
 	"github.com/tendhq/tend/queue"
 )
 
-// ErrHandlerExists is returned when a handler's name or finalizer is taken by
+// errHandlerExists is returned when a handler's name or finalizer is taken by
 // another handler of the same kind.
-var ErrHandlerExists = errors.New("lifecycle: handler exists already")
+var errHandlerExists = errors.New("lifecycle: handler exists already")
 
 // Handlers is the ordered list of one kind's handlers. It may be edited at any
 // time, from any goroutine, also while handlers run: a run goes by the list as
@@ -45,7 +45,7 @@ func newHandlers[S, T any](kind string, retired []string, forget func(*entry[S, 
 
 // Add puts a handler at the end of the list and returns its name. Every object
 // that exists is shown to it soon, in the low band; it is not shown again to
-// the handlers that were there before. It returns [ErrHandlerExists] if the
+// the handlers that were there before. It returns errHandlerExists if the
 // name or the finalizer is taken, and an error if either is illegal.
 func (h *Handlers[S, T]) Add(handler Handler[S, T]) (string, error) {
 	h.mu.Lock()
@@ -148,7 +148,7 @@ func (h *Handlers[S, T]) entryLocked(handler Handler[S, T]) (*entry[S, T], error
 	}
 	for _, o := range *h.list.Load() {
 		if o.Name == e.Name || o.Finalizer == e.Finalizer {
-			return nil, fmt.Errorf("%w: kind %q, name %q, finalizer %q", ErrHandlerExists, h.kind, e.Name, e.Finalizer)
+			return nil, fmt.Errorf("%w: kind %q, name %q, finalizer %q", errHandlerExists, h.kind, e.Name, e.Finalizer)
 		}
 	}
 	return e, nil

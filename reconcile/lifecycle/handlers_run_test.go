@@ -173,7 +173,7 @@ func TestSwapOfAnAbsentFinalizerAddsTheRealOne(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Swap(t.Context(), "pending.x", "x"); err != nil {
+	if err := r.swap(t.Context(), "pending.x", "x"); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := get(t, s, "a").Finalizers, []string{"x"}; !slices.Equal(got, want) {

@@ -103,7 +103,7 @@ func TestTakingOffTheIgnoreAnnotationCallsTheHandlers(t *testing.T) {
 		start(t, mustNew(t, s, d.handler("h", nil)), nil, patient())
 		create(t, s, "a")
 		restFor(time.Second)
-		edit(t, s, "a", func(o *widget) { o.Annotations = map[string]string{AnnotationIgnore: ""} })
+		edit(t, s, "a", func(o *widget) { o.Annotations = map[string]string{annotationIgnore: ""} })
 		edit(t, s, "a", resize(2))
 		restFor(time.Second)
 		d.expect(t, "h Added 1")

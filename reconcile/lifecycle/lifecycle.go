@@ -25,11 +25,11 @@ type Options struct {
 	// would remove them.
 	Retired []string
 
-	// Pace is the time from one object to the next when every object is run
+	// pace is the time from one object to the next when every object is run
 	// again, because the config changed or a handler was added. Zero: 5 ms,
 	// so that 10,000 objects take 50 s. They run in the low band: what changes
 	// meanwhile is served first.
-	Pace time.Duration
+	pace time.Duration
 }
 
 const defaultPace = 5 * time.Millisecond
@@ -133,10 +133,10 @@ func newLifecycle[S, T any](s *store.Store[S, T], o *Options) (*Lifecycle[S, T],
 		}
 	}
 	switch {
-	case l.options.Pace < 0:
-		return nil, fmt.Errorf("lifecycle: kind %q: Pace is %v, want 0 or more", s.Kind(), l.options.Pace)
-	case l.options.Pace == 0:
-		l.options.Pace = defaultPace
+	case l.options.pace < 0:
+		return nil, fmt.Errorf("lifecycle: kind %q: Pace is %v, want 0 or more", s.Kind(), l.options.pace)
+	case l.options.pace == 0:
+		l.options.pace = defaultPace
 	}
 	return l, l.checkFinalizers(o)
 }
@@ -194,7 +194,7 @@ func (l *Lifecycle[S, T]) Reconcile(ctx context.Context, key store.Key) (res rec
 	if run == nil {
 		return l.work.gone(ctx, key)
 	}
-	if run.Ignored() {
+	if run.ignored() {
 		return res, nil
 	}
 	ended := false
@@ -220,17 +220,17 @@ func (l *Lifecycle[S, T]) Reconcile(ctx context.Context, key store.Key) (res rec
 func (l *Lifecycle[S, T]) Forget(left func(key store.Key) bool) { l.work.forget(left) }
 
 func (l *Lifecycle[S, T]) step(ctx context.Context, run *Run[S, T]) (reconcile.Result, error) {
-	if run.Paused() {
+	if run.paused() {
 		return reconcile.Result{}, nil
 	}
 	if err := run.TakeRequest(ctx); err != nil {
 		return Again(err)
 	}
-	if why := depend.InUse(run.Stored().Finalizers); run.Deleting() && why != "" {
+	if why := depend.InUse(run.Stored().Finalizers); run.deleting() && why != "" {
 		run.Object.SetTerminating(depend.ReasonInUse, why)
 		return reconcile.Result{}, nil // the finalizer that goes wakes it
 	}
-	if l.depends == nil || run.Deleting() {
+	if l.depends == nil || run.deleting() {
 		return l.work.step(ctx, run)
 	}
 	return l.permitted(ctx, run)

@@ -45,7 +45,7 @@ func (w *providerWork[S, T, C, A]) step(ctx context.Context, run *Run[S, T]) (re
 	c, loaded, err := w.config.current(ctx)
 	ctx = context.WithValue(ctx, loadedKey{}, loaded)
 	switch {
-	case run.Deleting():
+	case run.deleting():
 		return w.delete(ctx, run, c)
 	case err != nil:
 		run.Object.SetProgressing(reasonConfigUnavailable, run.message(err))
@@ -76,7 +76,7 @@ func (w *providerWork[S, T, C, A]) createOrUpdate(ctx context.Context, run *Run[
 	if err := over(ctx); err != nil {
 		return reconcile.Result{}, err
 	}
-	said := run.Listen()
+	said := run.listen()
 	res, err = w.provider.CreateOrUpdate(ctx, run.Object, c, a)
 	err = endless.Cut(err)
 	switch {
@@ -96,7 +96,7 @@ func (w *providerWork[S, T, C, A]) createOrUpdate(ctx context.Context, run *Run[
 
 // poll is how long to wait before an object is looked at again, 0 for never.
 func poll(config any) time.Duration {
-	p, ok := config.(Poller)
+	p, ok := config.(poller)
 	if !ok || p.PollInterval() <= 0 {
 		return 0
 	}
@@ -113,7 +113,7 @@ func poll(config any) time.Duration {
 // value is the uid: an object that is declared again from the text of one in
 // deletion carries the annotation, too.
 func (w *providerWork[S, T, C, A]) delete(ctx context.Context, run *Run[S, T], c C) (reconcile.Result, error) {
-	if !run.Has(w.finalizer) {
+	if !run.has(w.finalizer) {
 		return reconcile.Result{}, run.Remove(ctx, w.retired...)
 	}
 	if run.Stored().Annotations[w.releasing] != run.Stored().UID {
@@ -158,7 +158,7 @@ func (w *providerWork[S, T, C, A]) tearDown(ctx context.Context, run *Run[S, T],
 	if err := over(ctx); err != nil {
 		return reconcile.Result{}, err
 	}
-	said := run.Listen()
+	said := run.listen()
 	res, err = w.provider.Delete(ctx, run.Object, c, a)
 	err = endless.Cut(err)
 	switch {

@@ -22,7 +22,7 @@ import (
 
 // faulty is a memory backend that can be told to fail.
 type faulty struct {
-	*memory.Backend
+	store.FullBackend
 	get    atomic.Pointer[func(kind string) error]
 	commit atomic.Pointer[func(t store.Txn) error]
 
@@ -37,7 +37,7 @@ func (f *faulty) Get(ctx context.Context, kind string, k store.Key) (store.Recor
 			return store.Record{}, err
 		}
 	}
-	return f.Backend.Get(ctx, kind, k)
+	return f.FullBackend.Get(ctx, kind, k)
 }
 
 func (f *faulty) Commit(ctx context.Context, t store.Txn) (store.Revision, error) {
@@ -46,7 +46,7 @@ func (f *faulty) Commit(ctx context.Context, t store.Txn) (store.Revision, error
 			return 0, err
 		}
 	}
-	return f.Backend.Commit(ctx, t)
+	return f.FullBackend.Commit(ctx, t)
 }
 
 // fall makes reads and watches fail with err, those that are open included, until it is
@@ -76,7 +76,7 @@ func (f *faulty) Watch(ctx context.Context, kind string, after store.Revision) i
 		}
 		f.cuts = append(f.cuts, cut)
 		f.mu.Unlock()
-		for b, err := range f.Backend.Watch(open, kind, after) {
+		for b, err := range f.FullBackend.Watch(open, kind, after) {
 			if open.Err() == nil && !yield(b, err) {
 				return
 			}
@@ -94,7 +94,7 @@ func newFaulty(t *testing.T) *faulty {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { b.Close() })
-	return &faulty{Backend: b}
+	return &faulty{FullBackend: b}
 }
 
 func on[S, T any](t *testing.T, b store.Backend, kind string) *store.Store[S, T] {
@@ -215,11 +215,11 @@ func TestConfigThatCannotBeReadStaysInForceAndDeletionsGoOn(t *testing.T) {
 		restFor(time.Second)
 
 		b.get.Store(new(func(string) error { return errBoom }))
-		rev, err := b.Backend.Get(t.Context(), "config", key("main"))
+		rev, err := b.FullBackend.Get(t.Context(), "config", key("main"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		other := on[settings, struct{}](t, b.Backend, "config") // a client whose connection works
+		other := on[settings, struct{}](t, b.FullBackend, "config") // a client whose connection works
 		if _, err := other.Mutate(t.Context(), key("main"), func(o *config) error { o.Spec.Hosts = []string{"two"}; return nil }); err != nil {
 			t.Fatal(err, rev)
 		}
@@ -304,7 +304,7 @@ func TestRoundKeepsItsPace(t *testing.T) {
 			create(t, s, fmt.Sprint(i))
 		}
 		p := &fakeProvider{}
-		l, err := NewProvider(s, p, watchConfig(t, cs, nil), nil, &Options{Pace: time.Second})
+		l, err := NewProvider(s, p, watchConfig(t, cs, nil), nil, &Options{pace: time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -169,7 +169,7 @@ func TestIgnoredObjectsAreLeftAloneAndAReconcileRequestIsTakenOff(t *testing.T) 
 	p := &fakeProvider{}
 	l := mustProvide(t, s, p, StaticConfig(settings{Poll: time.Minute}), nil)
 	create(t, s, "a")
-	before := edit(t, s, "a", func(o *widget) { o.Annotations = map[string]string{AnnotationIgnore: ""} })
+	before := edit(t, s, "a", func(o *widget) { o.Annotations = map[string]string{annotationIgnore: ""} })
 	if res := run(t, l, "a"); res != (reconcile.Result{}) {
 		t.Errorf("Result = %+v, want zero", res)
 	}
@@ -497,7 +497,7 @@ func TestProviderWithAPartMissingIsRefusedByName(t *testing.T) {
 		"store":     func() error { _, err := NewProvider(nil, p, c, nil, nil); return err },
 		"config":    func() error { _, err := NewProvider(s, p, nil, nil, nil); return err },
 		"finalizer": func() error { _, err := NewProvider(s, p, c, nil, &Options{Finalizer: "a b"}); return err },
-		"Pace":      func() error { _, err := NewProvider(s, p, c, nil, &Options{Pace: -1}); return err },
+		"Pace":      func() error { _, err := NewProvider(s, p, c, nil, &Options{pace: -1}); return err },
 		"provider": func() error {
 			_, err := NewProvider[widgetSpec, widgetStatus, settings, client](s, nil, c, nil, nil)
 			return err

@@ -9,12 +9,6 @@ import (
 	"github.com/tendhq/tend/store/cache"
 )
 
-// Match names the objects that have to run because an object they refer to (a
-// secret, say) came, changed or went. Config is the provider's, and the zero C
-// if loaded is false. It may fail, to list objects for instance, and is then
-// called again with the newest object. It must not write to ref.
-type Match[C, S, T any] func(ctx context.Context, ref *store.Object[S, T], config C, loaded bool) ([]reconcile.Request, error)
-
 // WatchRef is the source of the objects that refer to those of a cache, for the
 // Watch of a provider's controller. After a change it asks match about the
 // object as it was and as it is, so an edited reference wakes both sides; only
@@ -24,9 +18,14 @@ type Match[C, S, T any] func(ctx context.Context, ref *store.Object[S, T], confi
 // is spread if it is much, see [depend.Watched]. A [depend.Tracker] with depend.Watching
 // does more with less code, where the object itself says what it refers to.
 //
+// Match names the objects that have to run because an object they refer to (a secret, say)
+// came, changed or went. Config is the provider's, and the zero C if loaded is false. It may
+// fail, to list objects for instance, and is then called again with the newest object. It must
+// not write to ref.
+//
 // Only changes that pass all of when count; without any, every change does. A
 // nil part is refused by Watch.
-func WatchRef[C, S, T any](c *cache.Cache[S, T], config Config[C], match Match[C, S, T], when ...reconcile.Predicate[S, T]) reconcile.Source[reconcile.Request] {
+func WatchRef[C, S, T any](c *cache.Cache[S, T], config Config[C], match func(ctx context.Context, ref *store.Object[S, T], config C, loaded bool) ([]reconcile.Request, error), when ...reconcile.Predicate[S, T]) reconcile.Source[reconcile.Request] {
 	if config == nil || match == nil {
 		return reconcile.Source[reconcile.Request]{}
 	}

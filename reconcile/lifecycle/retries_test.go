@@ -199,7 +199,7 @@ func TestHandlerThatComesBackIsWaitedFor(t *testing.T) {
 
 // unread is a store whose records cannot be read one by one.
 type unread struct {
-	*memory.Backend
+	store.FullBackend
 	on atomic.Bool
 }
 
@@ -207,7 +207,7 @@ func (u *unread) Get(ctx context.Context, kind string, k store.Key) (store.Recor
 	if u.on.Load() {
 		return store.Record{}, errBoom
 	}
-	return u.Backend.Get(ctx, kind, k)
+	return u.FullBackend.Get(ctx, kind, k)
 }
 
 // An owner that cannot be read has not gone: the child is looked at again.
@@ -220,7 +220,7 @@ func TestCascadeDeletesNothingWhileOwnersCannotBeRead(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { b.Close() })
-		away := &unread{Backend: b}
+		away := &unread{FullBackend: b}
 		s, parents := newWidgets(t), on[struct{}, struct{}](t, away, "parent")
 		owners, err := cache.New(parents, nil)
 		if err != nil {

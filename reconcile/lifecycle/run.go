@@ -63,11 +63,11 @@ func Begin[S, T any](ctx context.Context, s *store.Store[S, T], key store.Key) (
 // Stored is the object as this run last saw it in the store. Read-only.
 func (r *Run[S, T]) Stored() *store.Object[S, T] { return r.stored }
 
-// Deleting reports whether the object is in deletion.
-func (r *Run[S, T]) Deleting() bool { return r.stored.Deleting() }
+// deleting reports whether the object is in deletion.
+func (r *Run[S, T]) deleting() bool { return r.stored.Deleting() }
 
-// Has reports whether the object carries a finalizer.
-func (r *Run[S, T]) Has(finalizer string) bool {
+// has reports whether the object carries a finalizer.
+func (r *Run[S, T]) has(finalizer string) bool {
 	return r.stored.HasFinalizer(finalizer)
 }
 
@@ -79,10 +79,10 @@ func (r *Run[S, T]) Has(finalizer string) bool {
 // old reading, so it has to start again. For the same reason it cannot bring
 // back an object that has vanished.
 func (r *Run[S, T]) Ensure(ctx context.Context, finalizer string) error {
-	if r.Has(finalizer) {
+	if r.has(finalizer) {
 		return nil
 	}
-	if r.Deleting() {
+	if r.deleting() {
 		return fmt.Errorf("finalizer %q: %w", finalizer, ErrDeleting)
 	}
 	return r.Write(ctx, func(o *store.Object[S, T]) error {
@@ -91,10 +91,10 @@ func (r *Run[S, T]) Ensure(ctx context.Context, finalizer string) error {
 	})
 }
 
-// Swap puts one finalizer in the place of another, in one write. If from is
+// swap puts one finalizer in the place of another, in one write. If from is
 // not there, to is added all the same. It is for recording what has happened
 // (a handler's Add succeeded) and is therefore written as [Run.Record] writes.
-func (r *Run[S, T]) Swap(ctx context.Context, from, to string) error {
+func (r *Run[S, T]) swap(ctx context.Context, from, to string) error {
 	return r.Record(ctx, func(o *store.Object[S, T]) error {
 		if o.Deleting() {
 			return nil // none can be added any more, so the old one has to stay
@@ -109,7 +109,7 @@ func (r *Run[S, T]) Swap(ctx context.Context, from, to string) error {
 // last one goes from a deleted object the object goes, and End writes no
 // status. It is written as [Run.Record] writes.
 func (r *Run[S, T]) Remove(ctx context.Context, finalizers ...string) error {
-	if !slices.ContainsFunc(finalizers, r.Has) {
+	if !slices.ContainsFunc(finalizers, r.has) {
 		return nil
 	}
 	return r.Record(ctx, func(o *store.Object[S, T]) error {

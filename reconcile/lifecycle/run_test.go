@@ -293,7 +293,7 @@ func TestStatusWriteOfUnknownOutcomeIsLookedAt(t *testing.T) {
 				return nil
 			}
 			if landed {
-				if _, err := b.Backend.Commit(t.Context(), txn); err != nil {
+				if _, err := b.FullBackend.Commit(t.Context(), txn); err != nil {
 					t.Error(err)
 				}
 			}
@@ -318,7 +318,7 @@ func TestFinalizersOfOthersThatComeMeanwhileStay(t *testing.T) {
 		t.Fatal(err)
 	}
 	edit(t, s, "a", func(o *widget) { o.AddFinalizer("theirs") })
-	if err := r.Swap(t.Context(), "ours", "ours-done"); err != nil {
+	if err := r.swap(t.Context(), "ours", "ours-done"); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := get(t, s, "a").Finalizers, []string{"theirs", "ours-done"}; !slices.Equal(got, want) {

@@ -24,10 +24,10 @@ const (
 	reasonReconcileSuccess = "ReconcileSuccess" // of the Synced condition, once a pause is over
 )
 
-// Paused reports whether the object is to be left alone, and says so in its
+// paused reports whether the object is to be left alone, and says so in its
 // Synced condition, for End to write. Lifting the pause is said as well, where
 // the pause was.
-func (r *Run[S, T]) Paused() bool {
+func (r *Run[S, T]) paused() bool {
 	c, _ := r.Object.Condition(store.ConditionSynced)
 	switch {
 	case r.Object.Paused:
@@ -43,11 +43,11 @@ func (r *Run[S, T]) Paused() bool {
 // because that decides nothing.
 const untouched = "\x00"
 
-// Listen is called before user code that may say for itself how the object is
+// listen is called before user code that may say for itself how the object is
 // doing, with SetReady, SetProgressing or SetTerminating. The func it returns
 // is called afterwards and reports whether the code did. To say again what was
 // true before counts, although it leads to no write.
-func (r *Run[S, T]) Listen() (said func() bool) {
+func (r *Run[S, T]) listen() (said func() bool) {
 	before := r.ready()
 	if before != nil {
 		before.Message += untouched

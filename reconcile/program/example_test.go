@@ -35,7 +35,9 @@ func Example() {
 		return reconcile.Result{}, err
 	}, nil)
 	ok(err)
-	part, err := program.Of(controller.Cache(), nil)
+	part, err := program.Of(controller.Cache(), &program.KindOptions[spec, struct{}]{
+		Done: func(site *store.Object[spec, struct{}]) bool { return site.Ready() }, // the default
+	})
 	ok(err)
 
 	manager := reconcile.Manager{Logger: slog.New(slog.DiscardHandler)}

@@ -6,3 +6,5 @@ func (k *Kind[S, T]) Runs() int {
 	defer k.mu.Unlock()
 	return len(k.runs)
 }
+
+func (r Progress) AllStuck() bool { return r.allStuck() }

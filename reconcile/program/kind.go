@@ -401,7 +401,7 @@ func (k *Kind[S, T]) Follow(ctx context.Context, changed func()) {
 // beyond that, is done for the generation that it has then, or is gone. Objects that are
 // declared later do not count, nor do later changes of these: it ends although others go
 // on. r is a revision of the cache's backend; 0 is where the cache is once it has synced.
-// The error is a *LeftError when ctx ends first.
+// The error is a *leftError when ctx ends first.
 func (k *Kind[S, T]) WaitRevision(ctx context.Context, r store.Revision) error {
 	if err := k.reach(ctx, r); err != nil {
 		return err

@@ -45,8 +45,8 @@ type Progress struct {
 // Complete reports whether everything is as declared, and nothing is left to delete.
 func (p Progress) Complete() bool { return p.Synced && p.Done == p.Declared && p.Deleting == 0 }
 
-// AllStuck reports whether something is left, and all that is left is stuck.
-func (p Progress) AllStuck() bool {
+// allStuck reports whether something is left, and all that is left is stuck.
+func (p Progress) allStuck() bool {
 	left := p.Declared - p.Done + p.Deleting
 	return p.Synced && left > 0 && p.Stuck >= left
 }
@@ -151,8 +151,8 @@ func ProgressOf(parts ...Part) Progress {
 	return p
 }
 
-// LeftOf is what is left of several parts, in their order.
-func LeftOf(parts ...Part) (left []Left) {
+// leftOf is what is left of several parts, in their order.
+func leftOf(parts ...Part) (left []Left) {
 	for _, part := range parts {
 		left = append(left, part.Left()...)
 	}
@@ -160,7 +160,7 @@ func LeftOf(parts ...Part) (left []Left) {
 }
 
 // Wait blocks until all parts are complete. What they are part of must be running. The
-// error is a *LeftError when ctx ends first.
+// error is a *leftError when ctx ends first.
 func Wait(ctx context.Context, parts ...Part) error {
 	return WaitFor(ctx, Progress.Complete, parts...)
 }
@@ -181,7 +181,7 @@ func WaitFor(ctx context.Context, done func(Progress) bool, parts ...Part) error
 		return done(ProgressOf(parts...))
 	}
 	if err := await(ctx, parts, look); err != nil {
-		return &LeftError{Cause: err, Left: LeftOf(parts...)}
+		return &LeftError{Cause: err, Left: leftOf(parts...)}
 	}
 	return nil
 }

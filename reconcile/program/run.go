@@ -65,7 +65,7 @@ func (o *Options) check() error {
 // order. o may be nil.
 //
 // It returns the manager's error, joined with Complete's, and with Once with a
-// *LeftError if something is left: of the cause ErrStuck, ErrTimeout, or why ctx ended.
+// *leftError if something is left: of the cause ErrStuck, ErrTimeout, or why ctx ended.
 // Without Once what is left is no error: it is printed and logged.
 func Run(ctx context.Context, m *reconcile.Manager, o *Options) error {
 	if m == nil {
@@ -142,12 +142,12 @@ func (p *running) work(ctx context.Context) error {
 	var last Progress
 	if err := WaitFor(waiting, func(now Progress) bool {
 		last = now
-		return now.Complete() || p.Once && now.AllStuck()
+		return now.Complete() || p.Once && now.allStuck()
 	}, p.Parts...); err != nil {
 		return p.failed(err)
 	}
 	if !last.Complete() {
-		return &LeftError{Cause: ErrStuck, Left: LeftOf(p.Parts...)}
+		return &LeftError{Cause: ErrStuck, Left: leftOf(p.Parts...)}
 	}
 	if len(p.Parts) > 0 {
 		p.log.Info("program: everything is as declared", "objects", last.Declared, "in", time.Since(began))
@@ -195,7 +195,7 @@ func (p *running) show(ctx context.Context) {
 			return false
 		}
 		still := make(map[reason]bool)
-		for _, l := range LeftOf(p.Parts...) {
+		for _, l := range leftOf(p.Parts...) {
 			r := reason{l.Kind + " " + l.Key.String(), l.Why}
 			if !said[r] && !still[r] {
 				p.tell(l)
@@ -234,7 +234,7 @@ func (p *running) conclude(err error) error {
 	if len(p.Parts) == 0 {
 		return err
 	}
-	now, left := ProgressOf(p.Parts...), LeftOf(p.Parts...)
+	now, left := ProgressOf(p.Parts...), leftOf(p.Parts...)
 	if len(left) > 0 {
 		p.log.Warn("program: ended, and not everything is as declared",
 			"done", now.Done, "declared", now.Declared, "failing", now.Failing, "deleting", now.Deleting, "left", ListLeft(left[:min(len(left), 5)]))

@@ -78,7 +78,9 @@ func (b *budget) setShare(share float64) {
 }
 
 func (b *budget) applyLocked() {
-	perSecond, burst := b.found*b.share, wholeBurst(float64(b.rate.Burst)*b.share)
+	// The burst is lowered with the rate: tokens that are saved up during a pause would be refused at its
+	// end, call for call, once the cloud has cut the quota.
+	perSecond, burst := b.found*b.share, wholeBurst(float64(b.rate.Burst)*b.share*min(1, b.found/float64(b.rate.PerSecond)))
 	if b.share == 0 {
 		perSecond, burst = trickle, 1
 	}

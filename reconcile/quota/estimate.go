@@ -25,7 +25,7 @@ type Load struct {
 
 // Cost is the calls that a [Load] comes to in one interval.
 type Cost struct {
-	Load   Load
+	load   Load
 	Reads  int
 	Writes int
 }
@@ -40,7 +40,7 @@ func Estimate(l Load) (Cost, error) {
 	case l.Interval <= 0:
 		return Cost{}, fmt.Errorf("quota: estimate: Interval is %v, want more than zero", l.Interval)
 	}
-	c := Cost{Load: l}
+	c := Cost{load: l}
 	reads := l.ReadsPerLook
 	if l.PageSize > 0 {
 		c.Reads = max(1, (l.Resources+l.PageSize-1)/l.PageSize) // an empty cloud has a page too
@@ -53,7 +53,7 @@ func Estimate(l Load) (Cost, error) {
 }
 
 // per is the calls per second that n calls in each interval come to.
-func (c Cost) per(n int) float64 { return float64(n) / c.Load.Interval.Seconds() }
+func (c Cost) per(n int) float64 { return float64(n) / c.load.Interval.Seconds() }
 
 // ReadsPerSecond is the reads per second, if they are spread over the interval.
 func (c Cost) ReadsPerSecond() float64 { return c.per(c.Reads) }
@@ -69,9 +69,9 @@ func (r Rate) Use(perSecond float64) float64 { return perSecond / float64(r.PerS
 // String is for reading.
 func (c Cost) String() string {
 	by := "one look each"
-	if c.Load.PageSize > 0 {
-		by = fmt.Sprintf("a list with pages of %d", c.Load.PageSize)
+	if c.load.PageSize > 0 {
+		by = fmt.Sprintf("a list with pages of %d", c.load.PageSize)
 	}
 	return fmt.Sprintf("%d resources by %s: %d reads and %d writes every %v (%.3g and %.3g a second)",
-		c.Load.Resources, by, c.Reads, c.Writes, c.Load.Interval, c.ReadsPerSecond(), c.WritesPerSecond())
+		c.load.Resources, by, c.Reads, c.Writes, c.load.Interval, c.ReadsPerSecond(), c.WritesPerSecond())
 }

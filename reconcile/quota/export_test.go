@@ -40,3 +40,5 @@ func (s *Set) Told() int {
 
 // Until is until when the budget of op is paused; zero: it is not.
 func (q *Quota) Until(op Op) time.Time { return q.budgets[op].snapshot().Bucket.Until }
+
+const PauseKind = pauseKind

@@ -17,7 +17,7 @@ import (
 
 // readOnly answers, and grants no lease while it refuses.
 type readOnly struct {
-	*memory.Backend
+	store.FullBackend
 	refuses atomic.Bool
 }
 
@@ -27,7 +27,7 @@ func (b *readOnly) Grant(ctx context.Context, ttl time.Duration) (store.LeaseID,
 	if b.refuses.Load() {
 		return 0, errReadOnly
 	}
-	return b.Backend.Grant(ctx, ttl)
+	return b.FullBackend.Grant(ctx, ttl)
 }
 
 // A server that cannot become a member makes no calls, and says why.
@@ -39,7 +39,7 @@ func TestSetThatCannotJoinIsNotHealthy(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b := &readOnly{Backend: inner}
+		b := &readOnly{FullBackend: inner}
 		defer b.Close()
 		b.refuses.Store(true)
 		const ttl = 5 * time.Second

@@ -24,10 +24,10 @@ import (
 // server has records of its own, and the longest of all counts: a server that was asked to
 // wait for a shorter time takes nothing from the others.
 
-// PauseKind is the kind of the records by which servers tell each other of a pause: one
+// pauseKind is the kind of the records by which servers tell each other of a pause: one
 // for each budget that a server was asked to pause, named by its key, in a namespace
 // that is the server's. Each is bound to a lease and ends with it.
-const PauseKind = "_quotapause"
+const pauseKind = "_quotapause"
 
 // leastShared is the shortest pause that is told to others: shorter ones are over before
 // they have heard.
@@ -130,7 +130,7 @@ func (s *Set) tellPause(ctx context.Context, name string, d time.Duration) error
 	lease, err := leaser.Grant(ctx, d)
 	if err == nil {
 		_, err = s.o.Backend.Commit(ctx, store.Txn{Ops: []store.Op{{
-			Kind: PauseKind, Key: store.Key{Namespace: s.pauses.server, Name: name}, Put: store.Bytes(strconv.FormatInt(d.Milliseconds(), 10)), Lease: lease,
+			Kind: pauseKind, Key: store.Key{Namespace: s.pauses.server, Name: name}, Put: store.Bytes(strconv.FormatInt(d.Milliseconds(), 10)), Lease: lease,
 		}}})
 	}
 	if err != nil {
@@ -142,7 +142,7 @@ func (s *Set) tellPause(ctx context.Context, name string, d time.Duration) error
 func (s *Set) hearPauses(ctx context.Context) {
 	for pause := 100 * time.Millisecond; ctx.Err() == nil; pause = min(2*pause, maxWatchPause) {
 		listed := map[store.Key]bool{}
-		for batch, err := range s.o.Backend.Watch(ctx, PauseKind, 0) {
+		for batch, err := range s.o.Backend.Watch(ctx, pauseKind, 0) {
 			if err != nil {
 				break
 			}

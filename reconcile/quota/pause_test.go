@@ -120,7 +120,7 @@ func TestShorterPauseOfOneServerEndsNoLongerOneOfAnother(t *testing.T) {
 
 // brittle is a backend whose watches can be ended.
 type brittle struct {
-	*memory.Backend
+	store.FullBackend
 	end func() context.Context // ends the next watch
 }
 
@@ -134,7 +134,7 @@ func (b *brittle) Watch(ctx context.Context, kind string, after store.Revision) 
 			yield(store.Batch{}, errDown)
 			return
 		}
-		for batch, err := range b.Backend.Watch(ctx, kind, after) {
+		for batch, err := range b.FullBackend.Watch(ctx, kind, after) {
 			if !yield(batch, err) {
 				return
 			}
@@ -289,7 +289,7 @@ func TestPauseThatWasToldIsForgottenWhenItIsOver(t *testing.T) {
 // stuck is a backend that does not answer the first grant of a lease, and whose watches are
 // those of watch, if that is given.
 type stuck struct {
-	*memory.Backend
+	store.FullBackend
 	grants atomic.Int32
 	watch  iter.Seq2[store.Batch, error]
 }
@@ -299,14 +299,14 @@ func (s *stuck) Grant(ctx context.Context, ttl time.Duration) (store.LeaseID, er
 		<-ctx.Done()
 		return 0, ctx.Err()
 	}
-	return s.Backend.Grant(ctx, ttl)
+	return s.FullBackend.Grant(ctx, ttl)
 }
 
 func (s *stuck) Watch(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
 	if s.watch != nil {
 		return s.watch
 	}
-	return s.Backend.Watch(ctx, kind, after)
+	return s.FullBackend.Watch(ctx, kind, after)
 }
 
 // While the store does not answer about the pause of one account, others are told of the
@@ -318,7 +318,7 @@ func (s *stuck) Watch(ctx context.Context, kind string, after store.Revision) it
 // promise Q6
 func TestGrantThatHangsHoldsUpNoOtherNews(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		b := &stuck{Backend: must(memory.New(nil))}
+		b := &stuck{FullBackend: must(memory.New(nil))}
 		defer b.Close()
 		set := must(quota.NewSet(&quota.Options{Limits: limits(quota.Rate{PerSecond: 100}, quota.Rate{}), Backend: b}))
 		ctx, cancel := context.WithCancel(t.Context())
@@ -366,7 +366,7 @@ func TestPauseThatALaterSnapshotDoesNotShowEnds(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		again := make(chan struct{})
-		b := &stuck{Backend: must(memory.New(nil))}
+		b := &stuck{FullBackend: must(memory.New(nil))}
 		defer b.Close()
 		b.watch = func(yield func(store.Batch, error) bool) {
 			record := store.Record{Kind: quota.PauseKind, Key: store.Key{Namespace: "other", Name: "acme/dns/read"}, Revision: 1, Value: store.Bytes("60000")}

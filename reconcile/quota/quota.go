@@ -41,8 +41,8 @@ func (n Name) key() string {
 	return "/" + url.PathEscape(n.Account) + "/" + url.PathEscape(n.Region) + "/" + url.PathEscape(n.API)
 }
 
-// Compare orders names by account, region and API.
-func (n Name) Compare(o Name) int {
+// compare orders names by account, region and API.
+func (n Name) compare(o Name) int {
 	return cmp.Or(strings.Compare(n.Account, o.Account), strings.Compare(n.Region, o.Region), strings.Compare(n.API, o.API))
 }
 

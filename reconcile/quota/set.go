@@ -348,7 +348,7 @@ func (s *Set) all() []*Quota {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var all []*Quota
-	for _, name := range slices.SortedFunc(maps.Keys(s.quotas), Name.Compare) {
+	for _, name := range slices.SortedFunc(maps.Keys(s.quotas), Name.compare) {
 		if q := s.quotas[name].quota.Value(); q != nil {
 			all = append(all, q)
 		}

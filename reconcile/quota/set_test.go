@@ -27,13 +27,13 @@ import (
 // renewed over it; while it is deaf, its watches bring nothing and say nothing of it; while
 // it is blind, its lists fail.
 type link struct {
-	*memory.Backend
+	store.FullBackend
 	cut, deaf, blind atomic.Bool
 }
 
 func (l *link) Watch(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
 	return func(yield func(store.Batch, error) bool) {
-		for b, err := range l.Backend.Watch(ctx, kind, after) {
+		for b, err := range l.FullBackend.Watch(ctx, kind, after) {
 			for l.deaf.Load() && ctx.Err() == nil {
 				sleep.For(ctx, 10*time.Millisecond)
 			}
@@ -48,7 +48,7 @@ func (l *link) List(ctx context.Context, kind string, o store.ListOptions) (stor
 	if l.blind.Load() {
 		return store.Page{}, errCut
 	}
-	return l.Backend.List(ctx, kind, o)
+	return l.FullBackend.List(ctx, kind, o)
 }
 
 var errCut = errors.New("the link is cut")
@@ -57,14 +57,14 @@ func (l *link) Renew(ctx context.Context, id store.LeaseID) error {
 	if l.cut.Load() {
 		return errCut
 	}
-	return l.Backend.Renew(ctx, id)
+	return l.FullBackend.Renew(ctx, id)
 }
 
 func (l *link) Grant(ctx context.Context, ttl time.Duration) (store.LeaseID, error) {
 	if l.cut.Load() {
 		return 0, errCut
 	}
-	return l.Backend.Grant(ctx, ttl)
+	return l.FullBackend.Grant(ctx, ttl)
 }
 
 // server is one process with its part of a budget of 100 calls a second.
@@ -74,9 +74,9 @@ type server struct {
 	stop func()
 }
 
-func startServer(t *testing.T, b *memory.Backend, name string) *server {
+func startServer(t *testing.T, b store.FullBackend, name string) *server {
 	t.Helper()
-	s := &server{link: &link{Backend: b}}
+	s := &server{link: &link{FullBackend: b}}
 	members := must(lease.NewMembers(s.link, "quotas", &lease.Options{Server: name, Logger: slog.New(slog.DiscardHandler)}))
 	s.set = must(quota.NewSet(&quota.Options{Limits: limits(quota.Rate{PerSecond: 100}, quota.Rate{PerSecond: 10}), Members: members}))
 	must(s.set.Get(quota.Name{API: "dns"}))
@@ -219,7 +219,7 @@ func TestServerWhoseNewsAreOldHasNoMoreThanItsPart(t *testing.T) {
 }
 
 // newestRevision is that of a record that is written now.
-func newestRevision(b *memory.Backend) store.Revision {
+func newestRevision(b store.FullBackend) store.Revision {
 	return must(b.Commit(context.Background(), store.Txn{Ops: []store.Op{{Kind: "probe", Key: store.Key{Name: "p"}, Put: store.Bytes("p")}}}))
 }
 

@@ -40,15 +40,15 @@ func Converge(ctx context.Context, within, stays time.Duration, check func() err
 	return nil
 }
 
-// errStop is why a life of StartStop ended.
+// errStop is why a life of startStop ended.
 var errStop = errors.New("reconciletest: told to stop")
 
-// StartStop gives a system many short lives: it makes it, runs it, and tells it to
+// startStop gives a system many short lives: it makes it, runs it, and tells it to
 // stop at a random moment of up to longest, sometimes before it has begun. Each Run
 // has to return within an hour, and without an error; what goroutines it leaves
 // behind the synctest bubble tells that this belongs into. The same seed gives the
 // same moments.
-func StartStop(ctx context.Context, seed uint64, lives int, longest time.Duration, system func() (reconcile.Runner, error)) error {
+func startStop(ctx context.Context, seed uint64, lives int, longest time.Duration, system func() (reconcile.Runner, error)) error {
 	if longest <= 0 {
 		return fmt.Errorf("reconciletest: StartStop: longest is %v, want more than zero", longest)
 	}

@@ -44,7 +44,8 @@ type Options struct {
 	// checks its own Hosts besides. Default: none.
 	Handlers map[string]http.Handler
 	// Hosts are the names that requests may ask for, besides localhost and IP addresses,
-	// on every path; "*" allows all. Default: the Manager's Hosts.
+	// on every path but /livez and /readyz, which answer others with a status alone; "*" allows
+	// all. Default: the Manager's Hosts.
 	Hosts []string
 	// Allow is asked before every request but those for /livez and /readyz; an error
 	// refuses it with status 403, and its text is what the caller is told. It may look at
@@ -119,7 +120,18 @@ func New(m *reconcile.Manager, o *Options) (http.Handler, error) {
 			return nil, fmt.Errorf("web: New: Options.Objects: %w", err)
 		}
 	}
-	return reconcile.AllowHosts(mux, hosts...), nil
+	guarded := reconcile.AllowHosts(mux, hosts...)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/livez" && r.URL.Path != "/readyz" || reconcile.CheckHost(r, hosts...) == nil {
+			guarded.ServeHTTP(w, r)
+			return
+		}
+		// A probe by another name gets the status, which shows nothing. The Manager knows no such name as "".
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		unnamed := r.Clone(r.Context())
+		unnamed.Host = ""
+		mux.ServeHTTP(w, unnamed)
+	}), nil
 }
 
 // handle returns the panic of a pattern that clashes as an error.
@@ -196,7 +208,9 @@ func allow(h http.Handler, ask func(*http.Request) error) http.Handler {
 func checked(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		local := *r
-		local.Host = "localhost"
+		if r.Host != "" { // else it is a probe for a host that Hosts does not allow
+			local.Host = "localhost"
+		}
 		h.ServeHTTP(w, &local)
 	})
 }

@@ -266,7 +266,7 @@ func TestHostsAndAllowGuardEachPath(t *testing.T) {
 	}}))
 	for _, path := range []string{"/livez", "/readyz", "/healthz", "/metrics", "/debug", "/debug/pprof/", "/api/x"} {
 		probe := path == "/livez" || path == "/readyz"
-		if code, _ := ask(h, path, "Host", "evil.example", "Authorization", "Bearer let-me-in"); code != 403 {
+		if code, _ := ask(h, path, "Host", "evil.example", "Authorization", "Bearer let-me-in"); (code == 403) == probe {
 			t.Errorf("%s answers %d to another host's name", path, code)
 		}
 		if code, _ := ask(h, path, "Host", "sites.example", "Authorization", "Bearer let-me-in"); code == 403 {
@@ -278,8 +278,17 @@ func TestHostsAndAllowGuardEachPath(t *testing.T) {
 		}
 	}
 	only := must(web.New(m, &web.Options{Hosts: []string{"other.example"}}))
-	if code, _ := ask(only, "/livez", "Host", "sites.example"); code != 403 {
+	if code, _ := ask(only, "/healthz", "Host", "sites.example"); code != 403 {
 		t.Errorf("Options.Hosts does not replace the manager's: %d", code)
+	}
+	for _, path := range []string{"/livez", "/readyz"} {
+		code, body := ask(only, path, "Host", "sites.example")
+		if code == 403 || !strings.Contains(http.StatusText(code)+"\n", body) {
+			t.Errorf("%s by a name that is not allowed answers %d %q, want a status and nothing else", path, code, body)
+		}
+		if code, body := ask(only, path, "Host", "other.example"); code == 403 || !strings.Contains(body, "checks") {
+			t.Errorf("%s by a name that is allowed answers %d %q, want the checks", path, code, body)
+		}
 	}
 }
 
@@ -667,8 +676,11 @@ func TestHostsCountOnEachPath(t *testing.T) {
 		if got, body := ask(h, path, "Host", "web.example"); got != want {
 			t.Errorf("%s answers %d by a name that is allowed, want %d:\n%s", path, got, want, body)
 		}
-		if got, _ := ask(h, path, "Host", "manager.example"); got != http.StatusForbidden {
-			t.Errorf("%s answers %d by another name, want 403", path, got)
+		if path != "/livez" && path != "/readyz" {
+			want = http.StatusForbidden
+		}
+		if got, body := ask(h, path, "Host", "manager.example"); got != want || strings.Contains(body, "checks") {
+			t.Errorf("%s answers %d %q by another name, want %d", path, got, body, want)
 		}
 	}
 }

@@ -46,7 +46,7 @@ package cache
 //
 // Indexes file objects by their address rather than their key, so a change of
 // an object whose index values stay costs no string hash. The values of the
-// replaced object are computed again instead of being kept, hence an IndexFunc
+// replaced object are computed again instead of being kept, hence an indexFunc
 // must depend on the object alone.
 //
 // A consumer that falls behind is not cut off and relisted from a view of its

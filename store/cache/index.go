@@ -7,17 +7,17 @@ import (
 	"github.com/tendhq/tend/store"
 )
 
-// An IndexFunc names the values under which an object is found by [Index.Get]. It must
+// An indexFunc names the values under which an object is found by [Index.Get]. It must
 // depend on nothing but the object: the cache asks again for the old object to
 // know where it stood. It runs on the goroutine of Run, without a lock.
-type IndexFunc[S, T any] func(o *store.Object[S, T]) []string
+type indexFunc[S, T any] func(o *store.Object[S, T]) []string
 
 // An Index finds the objects of a cache by values that are computed from them. It is made
 // by [Cache.AddIndex]. Its methods are safe for concurrent use.
 type Index[S, T any] struct {
 	cache *Cache[S, T]
 	name  string
-	fn    IndexFunc[S, T]
+	fn    indexFunc[S, T]
 	// values maps a value to the set of objects that carry it; guarded by Cache.mu. The
 	// sets hold the objects' addresses, not their keys: swapping an old object for a new
 	// one then hashes eight bytes instead of two strings.
@@ -26,7 +26,7 @@ type Index[S, T any] struct {
 
 // AddIndex adds an index to a cache that has not been run. The name is for errors and
 // Snapshot. It fails without fn, and with ErrRunning once Run was called.
-func (c *Cache[S, T]) AddIndex(name string, fn IndexFunc[S, T]) (*Index[S, T], error) {
+func (c *Cache[S, T]) AddIndex(name string, fn indexFunc[S, T]) (*Index[S, T], error) {
 	if fn == nil {
 		return nil, fmt.Errorf("cache: %s: AddIndex(%q): no function", c.name, name)
 	}

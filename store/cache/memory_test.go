@@ -25,13 +25,13 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // counted counts the watches that are opened on a backend.
 type counted struct {
-	*memory.Backend
+	store.FullBackend
 	watches atomic.Int32
 }
 
 func (c *counted) Watch(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
 	c.watches.Add(1)
-	return c.Backend.Watch(ctx, kind, after)
+	return c.FullBackend.Watch(ctx, kind, after)
 }
 
 func newMemory(t testing.TB) (*counted, *store.Store[spec, status]) {
@@ -41,7 +41,7 @@ func newMemory(t testing.TB) (*counted, *store.Store[spec, status]) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = b.Close() })
-	c := &counted{Backend: b}
+	c := &counted{FullBackend: b}
 	s, err := store.New[spec, status](c, "bucket", nil)
 	if err != nil {
 		t.Fatal(err)

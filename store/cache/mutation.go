@@ -53,10 +53,10 @@ func (c *Cache[S, T]) lookLocked(s *step[S, T]) {
 	}
 }
 
-// CheckMutations returns an error that wraps ErrMutated and names the keys of
+// checkMutations returns an error that wraps ErrMutated and names the keys of
 // all objects that were written to since the cache got them. Without
 // Options.DetectMutations it returns nil.
-func (c *Cache[S, T]) CheckMutations() error {
+func (c *Cache[S, T]) checkMutations() error {
 	if !c.opts.DetectMutations {
 		return nil
 	}

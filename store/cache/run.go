@@ -44,7 +44,7 @@ func (c *Cache[S, T]) Run(ctx context.Context) error {
 		progressed, err := c.follow(ctx)
 		if ctx.Err() != nil {
 			c.down(nil)
-			return c.CheckMutations()
+			return c.checkMutations()
 		}
 		c.down(err)
 		if errors.Is(err, store.ErrClosed) {

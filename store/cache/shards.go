@@ -136,10 +136,10 @@ func (c *Cache[S, T]) Holds(k store.Key) bool {
 	return w != nil && w.isReady
 }
 
-// Read returns the object as the cache holds it, or from the store if it is not one of
+// readShard returns the object as the cache holds it, or from the store if it is not one of
 // those that the cache holds (see Holds). The object may be shared and is read-only. An
 // object that does not exist is store.ErrNotFound; other errors are those of the store.
-func (c *Cache[S, T]) Read(ctx context.Context, k store.Key) (*store.Object[S, T], error) {
+func (c *Cache[S, T]) readShard(ctx context.Context, k store.Key) (*store.Object[S, T], error) {
 	if c.Holds(k) {
 		if o, ok := c.Get(k); ok && c.Holds(k) {
 			return o, nil
@@ -229,7 +229,7 @@ func (c *Cache[S, T]) runShards(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			c.down(nil)
-			return c.CheckMutations()
+			return c.checkMutations()
 		case <-s.wake:
 		case <-s.retry:
 			s.retry = nil

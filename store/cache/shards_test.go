@@ -25,7 +25,7 @@ const shards = 4
 // sharded is a cache of shards over a memory backend, and what a consumer made of it.
 type sharded struct {
 	*testing.T
-	b     *memory.Backend
+	b     store.FullBackend
 	s     *store.Store[spec, status] // writes past all faults
 	c     *cache.Cache[spec, status]
 	index *cache.Index[spec, status] // by shard

@@ -100,7 +100,7 @@ type served struct {
 func serveCache(t *testing.T, p *process) *served {
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
-	b := openAt(t, p.cfg.Client, etcd.Options{Silence: silence, Timeout: time.Second, Logger: quiet})
+	b := openAt(t, p.cfg.Client, *(&etcd.Options{Timeout: time.Second}).SetSilence(silence).SetLogger(quiet))
 	things, err := store.New[struct{}, struct{}](b, "thing", nil)
 	if err != nil {
 		t.Fatal(err)

@@ -29,24 +29,24 @@ type Options struct {
 	// Timeout bounds every request to the server; a request without a bound
 	// blocks for as long as a partition lasts. 0 means 5 s.
 	Timeout time.Duration
-	// Batch is how many Commits may share a request, at most 120 (etcd counts
+	// batch is how many Commits may share a request, at most 120 (etcd counts
 	// them, plus the operations of the largest, against 128). 0 means 32, 1
 	// means none.
-	Batch int
-	// InFlight is how many such requests may be under way at a time. 0 means 2.
-	InFlight int
+	batch int
+	// inFlight is how many such requests may be under way at a time. 0 means 2.
+	inFlight int
 	// History is how many batches of changes each watched kind keeps, for slow
 	// watchers and for those that resume. 0 means 4,096.
 	History int
-	// Silence is for how long a watch stream may say nothing before it is asked
+	// silence is for how long a watch stream may say nothing before it is asked
 	// for a sign of life; after as long again without one it is opened again. A
 	// stream on a dead connection stays silent for ever otherwise. A cluster that
 	// gives no sign of life for one and a half times Silence is not available: see
 	// Health. 0 means 10 s.
-	Silence time.Duration
-	// Logger gets one line when the cluster stops answering and one when it
+	silence time.Duration
+	// logger gets one line when the cluster stops answering and one when it
 	// answers again. nil means slog.Default().
-	Logger *slog.Logger
+	logger *slog.Logger
 }
 
 func (o *Options) withDefaults() (Options, error) {
@@ -60,35 +60,35 @@ func (o *Options) withDefaults() (Options, error) {
 	if v.Timeout == 0 {
 		v.Timeout = 5 * time.Second
 	}
-	if v.Batch == 0 {
-		v.Batch = 32
+	if v.batch == 0 {
+		v.batch = 32
 	}
-	if v.InFlight == 0 {
-		v.InFlight = 2
+	if v.inFlight == 0 {
+		v.inFlight = 2
 	}
 	if v.History == 0 {
 		v.History = 4096
 	}
-	if v.Silence == 0 {
-		v.Silence = 10 * time.Second
+	if v.silence == 0 {
+		v.silence = 10 * time.Second
 	}
-	if v.Logger == nil {
-		v.Logger = slog.Default()
+	if v.logger == nil {
+		v.logger = slog.Default()
 	}
 	switch {
 	case strings.HasSuffix(v.Prefix, "/"):
 		return v, fmt.Errorf("etcd: prefix %q ends in a slash", v.Prefix)
-	case v.Timeout < 0 || v.InFlight < 0 || v.History < 0 || v.Silence < 0:
+	case v.Timeout < 0 || v.inFlight < 0 || v.History < 0 || v.silence < 0:
 		return v, errors.New("etcd: a negative option")
-	case v.Batch < 1 || v.Batch > 120:
-		return v, fmt.Errorf("etcd: batch of %d is not between 1 and 120", v.Batch)
+	case v.batch < 1 || v.batch > 120:
+		return v, fmt.Errorf("etcd: batch of %d is not between 1 and 120", v.batch)
 	}
 	return v, nil
 }
 
-// Backend keeps the state of several servers in an etcd cluster. It is safe for
+// backend keeps the state of several servers in an etcd cluster. It is safe for
 // concurrent use.
-type Backend struct {
+type backend struct {
 	client  *clientv3.Client // for requests
 	streams *streams         // for watches
 	opts    Options
@@ -108,17 +108,17 @@ type Backend struct {
 }
 
 var (
-	_ store.Backend       = (*Backend)(nil)
-	_ store.Leaser        = (*Backend)(nil)
-	_ store.SlotReader    = (*Backend)(nil)
-	_ store.HealthChecker = (*Backend)(nil)
+	_ store.Backend       = (*backend)(nil)
+	_ store.Leaser        = (*backend)(nil)
+	_ store.SlotReader    = (*backend)(nil)
+	_ store.HealthChecker = (*backend)(nil)
 )
 
 // New opens a connection as cfg says: endpoints, TLS and authentication are
 // etcd's own. Keepalive that cfg does not set is set (a ping after 10 s, 3 s to
 // answer it), because nothing else notices a connection that died silently. New
 // does not wait for the server to be reachable.
-func New(cfg clientv3.Config, o *Options) (*Backend, error) {
+func New(cfg clientv3.Config, o *Options) (store.FullBackend, error) {
 	opts, err := o.withDefaults()
 	if err != nil {
 		return nil, err
@@ -133,16 +133,16 @@ func New(cfg clientv3.Config, o *Options) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Backend{
+	b := &backend{
 		client: client, opts: opts, streams: &streams{cfg: cfg}, hubs: make(map[string]*hub),
-		health: &health{place: placeOf(cfg.Endpoints), log: opts.Logger, ill: make(map[*hub]*store.UnavailableError)},
+		health: &health{place: placeOf(cfg.Endpoints), log: opts.logger, ill: make(map[*hub]*store.UnavailableError)},
 	}
 	b.batch = &batcher{
 		kv: clientv3.RetryKVClient(client), opts: callOptions(cfg),
-		most: opts.Batch, bytes: 1 << 20, inflight: opts.InFlight, timeout: opts.Timeout,
+		most: opts.batch, bytes: 1 << 20, inflight: opts.inFlight, timeout: opts.Timeout,
 		touched: make(map[address]bool),
 	}
-	b.writes = store.NewWriteHealth(b, b.health.place, opts.Logger)
+	b.writes = store.NewWriteHealth(b, b.health.place, opts.logger)
 	b.ctx, b.stop = context.WithCancelCause(context.Background())
 	return b, nil
 }
@@ -161,7 +161,7 @@ func callOptions(cfg clientv3.Config) []grpc.CallOption {
 
 // Close ends every watch, refuses further calls with store.ErrClosed, and
 // returns after the last request has been answered or timed out.
-func (b *Backend) Close() error {
+func (b *backend) Close() error {
 	b.mu.Lock()
 	was := b.closed
 	b.closed = true
@@ -178,7 +178,7 @@ func (b *Backend) Close() error {
 }
 
 // request bounds ctx by the request timeout.
-func (b *Backend) request(ctx context.Context) (context.Context, context.CancelFunc, error) {
+func (b *backend) request(ctx context.Context) (context.Context, context.CancelFunc, error) {
 	if b.ctx.Err() != nil {
 		return nil, nil, store.ErrClosed
 	}
@@ -191,7 +191,7 @@ func (b *Backend) request(ctx context.Context) (context.Context, context.CancelF
 
 // Keys are PREFIX/KIND/NAMESPACE/NAME. Kind and namespace hold no slash, so the
 // first two after the prefix end them; a name may hold some.
-func (b *Backend) path(kind string, k store.Key) []byte {
+func (b *backend) path(kind string, k store.Key) []byte {
 	p := make([]byte, 0, len(b.opts.Prefix)+len(kind)+len(k.Namespace)+len(k.Name)+3)
 	p = append(append(p, b.opts.Prefix...), '/')
 	p = append(append(p, kind...), '/')
@@ -199,13 +199,13 @@ func (b *Backend) path(kind string, k store.Key) []byte {
 	return append(p, k.Name...)
 }
 
-func (b *Backend) keyOf(kind string, path []byte) store.Key {
+func (b *backend) keyOf(kind string, path []byte) store.Key {
 	rest := string(path[len(b.opts.Prefix)+len(kind)+2:])
 	ns, name, _ := strings.Cut(rest, "/")
 	return store.Key{Namespace: ns, Name: name}
 }
 
-func (b *Backend) record(kind string, kv *mvccpb.KeyValue) store.Record {
+func (b *backend) record(kind string, kv *mvccpb.KeyValue) store.Record {
 	return store.Record{
 		Kind: kind, Key: b.keyOf(kind, kv.Key), Bytes: kv.Value,
 		Created: store.Revision(kv.CreateRevision), Revision: store.Revision(kv.ModRevision),
@@ -213,7 +213,7 @@ func (b *Backend) record(kind string, kv *mvccpb.KeyValue) store.Record {
 }
 
 // Get implements store.Backend. It is linearizable.
-func (b *Backend) Get(ctx context.Context, kind string, key store.Key) (store.Record, error) {
+func (b *backend) Get(ctx context.Context, kind string, key store.Key) (store.Record, error) {
 	if err := store.CheckAddress(kind, key); err != nil {
 		return store.Record{}, err
 	}
@@ -233,7 +233,7 @@ func (b *Backend) Get(ctx context.Context, kind string, key store.Key) (store.Re
 }
 
 // Commit implements store.Backend.
-func (b *Backend) Commit(ctx context.Context, t store.Txn) (store.Revision, error) {
+func (b *backend) Commit(ctx context.Context, t store.Txn) (store.Revision, error) {
 	t, err := t.Prepare(ctx)
 	if err != nil {
 		return 0, err
@@ -257,7 +257,7 @@ func (b *Backend) Commit(ctx context.Context, t store.Txn) (store.Revision, erro
 
 // conflict tells which compare failed, from what the Else branch read in the
 // same instant.
-func (b *Backend) conflict(t store.Txn, resp *etcdserverpb.TxnResponse) error {
+func (b *backend) conflict(t store.Txn, resp *etcdserverpb.TxnResponse) error {
 	i := -1
 	for c := range conditions(&t) {
 		i++
@@ -278,11 +278,11 @@ func (b *Backend) conflict(t store.Txn, resp *etcdserverpb.TxnResponse) error {
 }
 
 // Shared implements store.Leaser: other processes can open the same cluster.
-func (b *Backend) Shared() bool { return true }
+func (b *backend) Shared() bool { return true }
 
 // Grant implements store.Leaser. etcd counts in whole seconds; ttl is rounded
 // up.
-func (b *Backend) Grant(ctx context.Context, ttl time.Duration) (store.LeaseID, error) {
+func (b *backend) Grant(ctx context.Context, ttl time.Duration) (store.LeaseID, error) {
 	if ttl < store.MinTTL {
 		return 0, fmt.Errorf("etcd: %w: lease of %v, at least %v", store.ErrInvalid, ttl, store.MinTTL)
 	}
@@ -307,7 +307,7 @@ func (b *Backend) Grant(ctx context.Context, ttl time.Duration) (store.LeaseID, 
 //
 // A member that hangs neither answers nor refuses, until its connection is given up. So the next one
 // is asked besides when a quarter of the time has gone by, and when one that was asked besides fails.
-func (b *Backend) Renew(ctx context.Context, id store.LeaseID) error {
+func (b *backend) Renew(ctx context.Context, id store.LeaseID) error {
 	var asked sync.WaitGroup
 	defer asked.Wait()
 	ctx, cancel, err := b.request(ctx)
@@ -337,7 +337,7 @@ func (b *Backend) Renew(ctx context.Context, id store.LeaseID) error {
 
 const renewals = 4 // under way at once
 
-func (b *Backend) renew(ctx context.Context, id store.LeaseID) error {
+func (b *backend) renew(ctx context.Context, id store.LeaseID) error {
 	renewed, err := b.client.KeepAliveOnce(ctx, clientv3.LeaseID(id))
 	if err != nil {
 		return b.leaseFailed(ctx, err)
@@ -356,7 +356,7 @@ func (b *Backend) renew(ctx context.Context, id store.LeaseID) error {
 var errOldLeader = errors.New("etcd: another leader was elected while a lease was renewed")
 
 // Revoke implements store.Leaser.
-func (b *Backend) Revoke(ctx context.Context, id store.LeaseID) error {
+func (b *backend) Revoke(ctx context.Context, id store.LeaseID) error {
 	ctx, cancel, err := b.request(ctx)
 	if err != nil {
 		return err

@@ -178,5 +178,5 @@ func (c *cluster) openAt(endpoints []string, o etcd.Options) *etcd.Backend {
 		c.t.Fatal(err)
 	}
 	c.t.Cleanup(func() { _ = b.Close() })
-	return b
+	return b.(*etcd.Backend)
 }

@@ -46,7 +46,7 @@ func TestConflictCarriesWhatIsThereWithoutAnotherRead(t *testing.T) {
 // Negative control: with fits always true, both Commits of a pair succeed in
 // the first round.
 func TestCommitsThatInvalidateEachOtherNeverBothSucceed(t *testing.T) {
-	b := open(t, etcd.Options{InFlight: 1})
+	b := open(t, *(&etcd.Options{}).SetInFlight(1))
 	ctx := t.Context()
 	for round := range 50 {
 		x, y := key(fmt.Sprint("x", round)), key(fmt.Sprint("y", round))
@@ -88,7 +88,7 @@ func TestCommitsThatInvalidateEachOtherNeverBothSucceed(t *testing.T) {
 // One member of a shared request that the server refuses (its lease is gone)
 // must not take the others with it.
 func TestOneRefusedCommitDoesNotFailItsNeighbours(t *testing.T) {
-	b := open(t, etcd.Options{InFlight: 1})
+	b := open(t, *(&etcd.Options{}).SetInFlight(1))
 	ctx := t.Context()
 	var wg sync.WaitGroup
 	for i := range 40 {
@@ -110,7 +110,7 @@ func TestOneRefusedCommitDoesNotFailItsNeighbours(t *testing.T) {
 // must be told that its own outcome is open.
 func TestCancelledCommitIsUnknownOnceSentAndUndoneBefore(t *testing.T) {
 	p := campaign.NewProxy(t, server)
-	b := openAt(t, p.Addr(), etcd.Options{Prefix: newPrefix(), InFlight: 1})
+	b := openAt(t, p.Addr(), *(&etcd.Options{Prefix: newPrefix()}).SetInFlight(1))
 	ctx := t.Context()
 	if _, err := b.Commit(ctx, store.Txn{Ops: []store.Op{put(key("warm"), "v")}}); err != nil {
 		t.Fatal(err)

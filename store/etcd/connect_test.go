@@ -53,7 +53,7 @@ func TestClientWithoutAConnectionSaysWhyAtOnce(t *testing.T) {
 					t.Errorf("%s: %v, want that nothing was sent, and not after the timeout", call, err)
 				}
 			}
-			check("Commit", putBytes(t, b, "a", nil))
+			check("Commit", putBytes(t, b.(*etcd.Backend), "a", nil))
 			_, err = b.Get(t.Context(), "thing", key("a"))
 			check("Get", err)
 			_, err = b.List(t.Context(), "thing", store.ListOptions{})
@@ -63,7 +63,7 @@ func TestClientWithoutAConnectionSaysWhyAtOnce(t *testing.T) {
 			for _, err := range b.Watch(t.Context(), "thing", 0) {
 				check("Watch", err)
 			}
-			check("Health", b.Health())
+			check("Health", store.Health(b))
 		})
 	}
 }
@@ -98,7 +98,7 @@ func TestTransactionTooLargeForTheServerIsInvalid(t *testing.T) {
 			}
 			defer b.Close()
 			for _, size := range []int{128 << 10, store.MaxValue} {
-				err := putBytes(t, b, "a", make([]byte, size))
+				err := putBytes(t, b.(*etcd.Backend), "a", make([]byte, size))
 				if !errors.Is(err, store.ErrInvalid) || errors.Is(err, store.ErrUnknownOutcome) {
 					t.Errorf("Commit of %d bytes: %v, want ErrInvalid", size, err)
 				}

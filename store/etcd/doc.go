@@ -68,7 +68,7 @@ package etcd
 // change of the kind that this process saw, and was written beyond what it saw of the
 // whole cluster before it connected again. etcdutl restore gives a new cluster id; use it.
 //
-// A cluster that gives no sign of life for one and a half times [Options.Silence] is
+// A cluster that gives no sign of life for one and a half times [Options.silence] is
 // unavailable: [Backend.Health] says since when and why, the log has one line, and
 // caches and managers go by it.
 

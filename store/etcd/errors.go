@@ -70,7 +70,7 @@ func failed(ctx context.Context, err error) error {
 }
 
 // leaseFailed is failed, of a call that Close does not wait for.
-func (b *Backend) leaseFailed(ctx context.Context, err error) error {
+func (b *backend) leaseFailed(ctx context.Context, err error) error {
 	if b.cancelled(err) {
 		return store.ErrClosed
 	}
@@ -78,7 +78,7 @@ func (b *Backend) leaseFailed(ctx context.Context, err error) error {
 }
 
 // readFailed is the error of a read.
-func (b *Backend) readFailed(ctx context.Context, err error) error {
+func (b *backend) readFailed(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(err, rpctypes.ErrCompacted), errors.Is(err, rpctypes.ErrFutureRev):
 		// A revision beyond the head means that the store went back in time
@@ -96,6 +96,6 @@ func (b *Backend) readFailed(ctx context.Context, err error) error {
 
 // cancelled says that a call ended because the backend was closed. A proxy that cuts
 // a call off looks the same from the error alone.
-func (b *Backend) cancelled(err error) bool {
+func (b *backend) cancelled(err error) bool {
 	return b.ctx.Err() != nil && status.Code(err) == codes.Canceled
 }

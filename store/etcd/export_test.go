@@ -5,6 +5,7 @@ package etcd
 import (
 	"context"
 	"io"
+	"log/slog"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -22,7 +23,7 @@ var (
 // Deliver gives what the watch of a kind gets to see of a stream of responses from a
 // server whose answers to progress requests are ordered, or are not.
 func Deliver(ordered bool, responses ...*pb.WatchResponse) (delivered []*pb.WatchResponse) {
-	h := newHub(&Backend{health: &health{ill: make(map[*hub]*store.UnavailableError)}}, "thing")
+	h := newHub(&backend{health: &health{ill: make(map[*hub]*store.UnavailableError)}}, "thing")
 	h.ordered, h.alarm = ordered, time.NewTimer(time.Hour)
 	defer h.alarm.Stop()
 	s := &orderedStream{ClientStream: &recorded{responses: responses}, hub: h}
@@ -52,20 +53,20 @@ func (r *recorded) RecvMsg(m any) error {
 }
 
 // InFlight and Queued look into the batcher.
-func (b *Backend) InFlight() int {
+func (b *backend) InFlight() int {
 	b.batch.mu.Lock()
 	defer b.batch.mu.Unlock()
 	return b.batch.sending
 }
 
-func (b *Backend) Queued() int {
+func (b *backend) Queued() int {
 	b.batch.mu.Lock()
 	defer b.batch.mu.Unlock()
 	return len(b.batch.queue)
 }
 
 // Hubs counts the kinds with a stream.
-func (b *Backend) Hubs() int {
+func (b *backend) Hubs() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.hubs)
@@ -73,7 +74,7 @@ func (b *Backend) Hubs() int {
 
 // Resume reports whether a watch of a kind after a revision shares the kind's stream, which is
 // there.
-func (b *Backend) Resume(ctx context.Context, kind string, after store.Revision) (shares bool, err error) {
+func (b *backend) Resume(ctx context.Context, kind string, after store.Revision) (shares bool, err error) {
 	b.mu.Lock()
 	w := &watcher{h: b.hubs[kind], slots: store.AllSlots(), at: after}
 	b.mu.Unlock()
@@ -86,11 +87,33 @@ func (b *Backend) Resume(ctx context.Context, kind string, after store.Revision)
 }
 
 // Prefix is the prefix in use.
-func (b *Backend) Prefix() string { return b.opts.Prefix }
+func (b *backend) Prefix() string { return b.opts.Prefix }
 
 // Unhealthy counts the streams whose server does not answer.
-func (b *Backend) Unhealthy() int {
+func (b *backend) Unhealthy() int {
 	b.health.mu.Lock()
 	defer b.health.mu.Unlock()
 	return len(b.health.ill)
 }
+
+func (o *Options) SetBatch(v int) *Options {
+	o.batch = v
+	return o
+}
+
+func (o *Options) SetInFlight(v int) *Options {
+	o.inFlight = v
+	return o
+}
+
+func (o *Options) SetSilence(v time.Duration) *Options {
+	o.silence = v
+	return o
+}
+
+func (o *Options) SetLogger(v *slog.Logger) *Options {
+	o.logger = v
+	return o
+}
+
+type Backend = backend

@@ -51,14 +51,14 @@ func TestClusterUnderFaultsIsLinearizableAndItsWatchesAreGapless(t *testing.T) {
 
 	var work, watching sync.WaitGroup
 	for i := range 6 {
-		b := c.open(etcd.Options{Prefix: prefix, Timeout: 2 * time.Second, Silence: time.Second})
+		b := c.open(*(&etcd.Options{Prefix: prefix, Timeout: 2 * time.Second}).SetSilence(time.Second))
 		work.Go(func() { hist.Client(ctx, b, i, rand.New(rand.NewPCG(seed, uint64(i)))) })
 	}
 	wctx, stopWatching := context.WithCancel(t.Context())
 	defer stopWatching()
 	var views []*campaign.Watched
 	for range 3 {
-		b := c.open(etcd.Options{Prefix: prefix, Timeout: 2 * time.Second, Silence: time.Second})
+		b := c.open(*(&etcd.Options{Prefix: prefix, Timeout: 2 * time.Second}).SetSilence(time.Second))
 		v := &campaign.Watched{}
 		views = append(views, v)
 		watching.Go(func() { v.Follow(wctx, b) })

@@ -26,10 +26,10 @@ type health struct {
 }
 
 // Health implements store.HealthChecker: it goes by the streams that watches use, and by
-// commits. After a silence of one and a half times Options.Silence the error says since when,
+// commits. After a silence of one and a half times Options.silence the error says since when,
 // from which endpoints, and why. So it does while commits fail, for want of space for
 // example, until one succeeds; while they fail the backend tries one itself every 5 s.
-func (b *Backend) Health() error {
+func (b *backend) Health() error {
 	h := b.health
 	h.mu.Lock()
 	defer h.mu.Unlock()

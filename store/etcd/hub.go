@@ -29,7 +29,7 @@ import (
 //	                ▲          ▲
 //	          watcher A    watcher B  each knows the revision it has got to
 type hub struct {
-	b      *Backend
+	b      *backend
 	kind   string
 	answer chan struct{} // capacity 1: the stream's server has answered
 
@@ -64,7 +64,7 @@ type hub struct {
 }
 
 // newHub makes a hub that is not open yet. run is its life.
-func newHub(b *Backend, kind string) *hub {
+func newHub(b *backend, kind string) *hub {
 	return &hub{
 		b: b, kind: kind, wake: make(chan struct{}), answer: make(chan struct{}, 1),
 		watchers: make(map[*watcher]struct{}), slots: store.AllSlots(),
@@ -146,7 +146,7 @@ func (h *hub) lacked(asked int) bool {
 
 // hubOf gives the shared hub of a kind, started if need be: it lives as long as
 // the backend.
-func (b *Backend) hubOf(kind string) (*hub, error) {
+func (b *backend) hubOf(kind string) (*hub, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
@@ -197,7 +197,7 @@ func (h *hub) run(ctx context.Context) {
 		if err != nil && ctx.Err() == nil {
 			h.failed(err)
 		}
-		if time.Since(began) > h.b.opts.Silence {
+		if time.Since(began) > h.b.opts.silence {
 			failures = 0
 		}
 		pause(ctx, beforeReopening(failures))
@@ -224,7 +224,7 @@ func pause(ctx context.Context, d time.Duration) {
 
 // limit is how long the server may be silent before it counts as not answering: the
 // time after which it is asked, and half as long for the answer.
-func (h *hub) limit() time.Duration { return h.b.opts.Silence + h.b.opts.Silence/2 }
+func (h *hub) limit() time.Duration { return h.b.opts.silence + h.b.opts.silence/2 }
 
 // heardLocked notes a sign of life. The result is to be called without the lock.
 func (h *hub) heardLocked() (report func()) {
@@ -306,7 +306,7 @@ func (h *hub) stream(ctx context.Context) error {
 	ctx = metadata.AppendToOutgoingContext(ctx, "tend-stream", fmt.Sprint(streamIDs.Add(1)))
 	ctx = context.WithValue(ctx, hubKey{}, h)
 	// Watch blocks until the server has answered, on a dead connection for ever.
-	opening := time.AfterFunc(2*h.b.opts.Silence, cancel)
+	opening := time.AfterFunc(2*h.b.opts.silence, cancel)
 	events := client.Watch(clientv3.WithRequireLeader(ctx), h.b.opts.Prefix+"/"+h.kind+"/",
 		clientv3.WithPrefix(), clientv3.WithPrevKV(), clientv3.WithProgressNotify(),
 		clientv3.WithCreatedNotify(), clientv3.WithRev(int64(from)+1))
@@ -314,7 +314,7 @@ func (h *hub) stream(ctx context.Context) error {
 		h.abandon(client)
 		return errSilent
 	}
-	silent := time.NewTimer(h.b.opts.Silence)
+	silent := time.NewTimer(h.b.opts.silence)
 	defer silent.Stop()
 	for waits := false; ; {
 		select {
@@ -339,7 +339,7 @@ func (h *hub) stream(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
-		silent.Reset(h.b.opts.Silence)
+		silent.Reset(h.b.opts.silence)
 	}
 }
 
@@ -355,7 +355,7 @@ func (h *hub) abandon(client *clientv3.Client) {
 // reads the answer.
 func (h *hub) ask(ctx context.Context, end context.CancelFunc, client *clientv3.Client) {
 	h.b.live.Go(func() { // ends with ctx, or by its own timeout
-		ctx, cancel := context.WithTimeout(clientv3.WithRequireLeader(ctx), h.b.opts.Silence)
+		ctx, cancel := context.WithTimeout(clientv3.WithRequireLeader(ctx), h.b.opts.silence)
 		defer cancel()
 		_ = client.RequestProgress(ctx) // no answer shows as silence
 		h.mu.Lock()

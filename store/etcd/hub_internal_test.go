@@ -28,7 +28,7 @@ func (s brokenStream) RecvMsg(any) error { return status.Error(s.code, "connecti
 //
 // promise S2.
 func TestStreamThatBreaksEnds(t *testing.T) {
-	h := newHub(&Backend{}, "thing")
+	h := newHub(&backend{}, "thing")
 	ctx := context.WithValue(t.Context(), hubKey{}, h)
 	for _, code := range []codes.Code{codes.Unavailable, codes.Internal} {
 		open := func(fails bool) (grpc.ClientStream, error) {
@@ -83,8 +83,8 @@ func TestHistoryWithoutTheLastChangeIsAnother(t *testing.T) {
 
 func TestSilenceIsNoticedAndItsEndToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &Backend{
-			opts:   Options{Silence: 10 * time.Second},
+		b := &backend{
+			opts:   Options{silence: 10 * time.Second},
 			health: &health{place: "10.0.0.1:2379", log: slog.New(slog.DiscardHandler), ill: make(map[*hub]*store.UnavailableError)},
 		}
 		b.writes = store.NewWriteHealth(b, "10.0.0.1:2379", nil)

@@ -82,9 +82,9 @@ func runServer(text string) int {
 	case cfg.Sharded != nil:
 		err = leasetest.Serve(ctx, b, *cfg.Sharded)
 	case cfg.Sessions:
-		err = runSessions(ctx, b, cfg)
+		err = runSessions(ctx, b.(*etcd.Backend), cfg)
 	default:
-		err = runShards(ctx, b, cfg)
+		err = runShards(ctx, b.(*etcd.Backend), cfg)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

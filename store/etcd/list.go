@@ -28,13 +28,13 @@ const (
 
 // List implements store.Backend. A page holds at most 1,000 records and about
 // 1 MiB.
-func (b *Backend) List(ctx context.Context, kind string, o store.ListOptions) (store.Page, error) {
+func (b *backend) List(ctx context.Context, kind string, o store.ListOptions) (store.Page, error) {
 	return b.list(ctx, kind, nil, o)
 }
 
 // list lists the records of some slots: it reads the keys of all, and the values of these. No
 // slots are all.
-func (b *Backend) list(ctx context.Context, kind string, slots *store.SlotSet, o store.ListOptions) (store.Page, error) {
+func (b *backend) list(ctx context.Context, kind string, slots *store.SlotSet, o store.ListOptions) (store.Page, error) {
 	if err := store.CheckKind(kind); err != nil {
 		return store.Page{}, err
 	}
@@ -86,7 +86,7 @@ func (b *Backend) list(ctx context.Context, kind string, slots *store.SlotSet, o
 	}
 }
 
-func (b *Backend) rangeOf(ctx context.Context, from, to string, at store.Revision, limit int, keys bool) (*clientv3.GetResponse, error) {
+func (b *backend) rangeOf(ctx context.Context, from, to string, at store.Revision, limit int, keys bool) (*clientv3.GetResponse, error) {
 	ctx, cancel, err := b.request(ctx)
 	if err != nil {
 		return nil, err
@@ -131,7 +131,7 @@ const (
 )
 
 // own is the page of the records of some slots, of an answer that has the keys of all.
-func (b *Backend) own(ctx context.Context, kind, prefix string, at store.Revision, limit int, slots *store.SlotSet, resp *clientv3.GetResponse) (store.Page, error) {
+func (b *backend) own(ctx context.Context, kind, prefix string, at store.Revision, limit int, slots *store.SlotSet, resp *clientv3.GetResponse) (store.Page, error) {
 	p := store.Page{Revision: at}
 	next, size := 0, 0 // of resp.Kvs, and of p
 	ask := portion{n: valuesAtOnce, again: true}
@@ -163,7 +163,7 @@ func (b *Backend) own(ctx context.Context, kind, prefix string, at store.Revisio
 	return p, nil
 }
 
-func (b *Backend) values(ctx context.Context, ops []clientv3.Op) ([]*pb.ResponseOp, error) {
+func (b *backend) values(ctx context.Context, ops []clientv3.Op) ([]*pb.ResponseOp, error) {
 	if len(ops) == 0 {
 		return nil, nil
 	}
@@ -180,7 +180,7 @@ func (b *Backend) values(ctx context.Context, ops []clientv3.Op) ([]*pb.Response
 }
 
 // page cuts an answer to about pageBytes and says where the next one begins.
-func (b *Backend) page(kind, prefix string, at store.Revision, resp *clientv3.GetResponse) store.Page {
+func (b *backend) page(kind, prefix string, at store.Revision, resp *clientv3.GetResponse) store.Page {
 	p := store.Page{Revision: at}
 	size := 0
 	for i, kv := range resp.Kvs {
@@ -200,7 +200,7 @@ func (b *Backend) page(kind, prefix string, at store.Revision, resp *clientv3.Ge
 
 // pageOf is how many records of a kind make about pageBytes, as far as pages before tell: what is
 // cut off a page is read again for the next one.
-func (b *Backend) pageOf(kind string) int {
+func (b *backend) pageOf(kind string) int {
 	weight, _ := b.weights.LoadOrStore(kind, 1)
 	return min(pageRecords, max(1, pageBytes/weight.(int)))
 }

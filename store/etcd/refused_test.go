@@ -211,7 +211,7 @@ func TestCertificatesAndPasswordsAreAskedFor(t *testing.T) {
 			t.Fatalf("the watch never saw %s", name)
 		}
 	}
-	if err := putBytes(t, b, "first", []byte("1")); err != nil {
+	if err := putBytes(t, b.(*etcd.Backend), "first", []byte("1")); err != nil {
 		t.Fatal(err)
 	}
 	see("first")
@@ -221,7 +221,7 @@ func TestCertificatesAndPasswordsAreAskedFor(t *testing.T) {
 	if _, err := admin.UserChangePassword(t.Context(), "tend", password); err != nil {
 		t.Fatal(err)
 	}
-	if err := putBytes(t, b, "second", []byte("2")); err != nil {
+	if err := putBytes(t, b.(*etcd.Backend), "second", []byte("2")); err != nil {
 		t.Errorf("a commit with a token that is not valid any more: %v", err)
 	}
 	see("second")
@@ -235,7 +235,7 @@ func TestCertificatesAndPasswordsAreAskedFor(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer other.Close()
-		checkDenied(t, "permission", putBytes(t, other, "x", nil))
+		checkDenied(t, "permission", putBytes(t, other.(*etcd.Backend), "x", nil))
 		_, err = other.Get(t.Context(), "thing", store.Key{Name: "x"})
 		checkDenied(t, "permission", err)
 	})
@@ -245,7 +245,7 @@ func TestCertificatesAndPasswordsAreAskedFor(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer nobody.Close()
-		checkDenied(t, "permission denied", putBytes(t, nobody, "x", nil))
+		checkDenied(t, "permission denied", putBytes(t, nobody.(*etcd.Backend), "x", nil))
 		for _, err := range nobody.Watch(t.Context(), "thing", 0) {
 			checkDenied(t, "permission denied", err)
 		}
@@ -253,7 +253,7 @@ func TestCertificatesAndPasswordsAreAskedFor(t *testing.T) {
 	t.Run("wrong password", func(t *testing.T) {
 		if wrong, err := etcd.New(config("tend", "wrong-"+password), &etcd.Options{Timeout: patience}); err == nil {
 			defer wrong.Close()
-			checkDenied(t, "authentication", putBytes(t, wrong, "x", nil))
+			checkDenied(t, "authentication", putBytes(t, wrong.(*etcd.Backend), "x", nil))
 		} else {
 			checkDenied(t, "authentication", err)
 		}

@@ -32,7 +32,7 @@ func grantThrough(t *testing.T, call grpc.UnaryClientInterceptor) (*etcd.Backend
 	if err != nil {
 		t.Fatal(err)
 	}
-	return b, id
+	return b.(*etcd.Backend), id
 }
 
 // A leader that stood still while another was elected answers renewals before it learns of

@@ -43,7 +43,7 @@ func conditions(t *store.Txn) iter.Seq[*store.Compare] {
 
 // member translates a transaction. Its Else branch reads what was compared, so
 // that a conflict costs no second round trip to see what is there.
-func (b *Backend) member(t store.Txn) (*member, error) {
+func (b *backend) member(t store.Txn) (*member, error) {
 	m := &member{txn: t, req: new(pb.TxnRequest)}
 	if n := len(t.Guards) + len(t.If); n > 0 {
 		m.req.Compare = make([]*pb.Compare, 0, n)

@@ -198,5 +198,5 @@ func openAt(t testing.TB, endpoint string, o etcd.Options) *etcd.Backend {
 			t.Errorf("Close: %v", err)
 		}
 	})
-	return b
+	return b.(*etcd.Backend)
 }

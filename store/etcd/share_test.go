@@ -91,7 +91,7 @@ func newReads(t *testing.T, records, size int) (*reads, *etcd.Backend) {
 			t.Fatal(err)
 		}
 	}
-	return r, b
+	return r, b.(*etcd.Backend)
 }
 
 // listOf reads the whole list of some slots.

@@ -17,7 +17,7 @@ import (
 
 // ListSlots implements store.SlotReader. Of up to half of the slots it reads the records, and of the
 // others the keys. With more slots it reads all records.
-func (b *Backend) ListSlots(ctx context.Context, kind string, slots store.SlotSet, o store.ListOptions) (store.Page, error) {
+func (b *backend) ListSlots(ctx context.Context, kind string, slots store.SlotSet, o store.ListOptions) (store.Page, error) {
 	if slots.Len() <= store.Slots/2 {
 		return b.list(ctx, kind, &slots, o)
 	}
@@ -27,7 +27,7 @@ func (b *Backend) ListSlots(ctx context.Context, kind string, slots store.SlotSe
 // WatchSlots implements store.SlotReader. The server sends the changes of all slots; those that
 // no watch of this process asks for are dropped before they are decoded, once for all watches
 // of the kind.
-func (b *Backend) WatchSlots(ctx context.Context, kind string, slots store.SlotSet, after store.Revision) iter.Seq2[store.Batch, error] {
+func (b *backend) WatchSlots(ctx context.Context, kind string, slots store.SlotSet, after store.Revision) iter.Seq2[store.Batch, error] {
 	return store.FilterSlots(b.watch(ctx, kind, slots, after), slots)
 }
 

@@ -23,7 +23,7 @@ import (
 // slotHub is a hub that is open at a revision, without a server, and a watcher of some slots.
 func slotHub(t testing.TB, slots store.SlotSet, at store.Revision) (*hub, *watcher) {
 	t.Helper()
-	b := &Backend{opts: Options{Prefix: "/tend", History: 100, Silence: time.Hour}, health: &health{ill: make(map[*hub]*store.UnavailableError)}}
+	b := &backend{opts: Options{Prefix: "/tend", History: 100, silence: time.Hour}, health: &health{ill: make(map[*hub]*store.UnavailableError)}}
 	h := newHub(b, "thing")
 	h.opened, h.start, h.head, h.top = true, at, at, at
 	h.alarm = time.AfterFunc(time.Hour, func() {})

@@ -119,7 +119,7 @@ func TestContractOnInstalledVersion(t *testing.T) {
 	p := startAlone(t, installed(t))
 	p.raw()
 	storetest.Run(t, func(t testing.TB) store.Backend {
-		return openAt(t, p.cfg.Client, etcd.Options{Prefix: newPrefix(), Batch: 1, InFlight: 1})
+		return openAt(t, p.cfg.Client, *(&etcd.Options{Prefix: newPrefix()}).SetBatch(1).SetInFlight(1))
 	}, forget(t, p.cfg.Client))
 }
 
@@ -146,7 +146,7 @@ func TestWipedStoreRestartsWatchersWithASnapshot(t *testing.T) {
 	onVersions(t, func(t *testing.T, binary string) {
 		p := startAlone(t, binary)
 		p.raw()
-		b := openAt(t, p.cfg.Client, etcd.Options{Silence: time.Second})
+		b := openAt(t, p.cfg.Client, *(&etcd.Options{}).SetSilence(time.Second))
 		r := watch(t, b, 0)
 		for i := range 20 {
 			write(t, b, fmt.Sprint("lost", i))
@@ -176,7 +176,7 @@ func TestOvertakenCopyRestartsWatchersWithASnapshot(t *testing.T) {
 		p := startAlone(t, binary)
 		c := p.raw()
 		through := campaign.NewProxy(t, p.host())
-		b := openAt(t, through.Addr(), etcd.Options{Silence: time.Second})
+		b := openAt(t, through.Addr(), *(&etcd.Options{}).SetSilence(time.Second))
 		write(t, b, "kept")
 		p.kill()
 		saved := filepath.Join(t.TempDir(), "copy")
@@ -293,10 +293,9 @@ func TestClusterThatDoesNotAnswerIsUnhealthy(t *testing.T) {
 				p := startAlone(t, binary)
 				p.raw()
 				log := make(lines, 100)
-				b := openAt(t, p.cfg.Client, etcd.Options{
-					Silence: 200 * time.Millisecond, Timeout: time.Second,
-					Logger: slog.New(slog.NewTextHandler(log, nil)),
-				})
+				b := openAt(t, p.cfg.Client, *(&etcd.Options{
+					Timeout: time.Second,
+				}).SetSilence(200 * time.Millisecond).SetLogger(slog.New(slog.NewTextHandler(log, nil))))
 				for _, kind := range []string{"thing", "other", "_lease"} {
 					nextOf(t, b, kind)
 				}

@@ -14,12 +14,12 @@ import (
 // Watch implements store.Backend. Watches of one kind share one stream from the
 // server; one that resumes from before what is remembered here has a stream of
 // its own.
-func (b *Backend) Watch(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
+func (b *backend) Watch(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
 	return b.watch(ctx, kind, store.AllSlots(), after)
 }
 
 // watch yields the records of these slots, and maybe changes of others.
-func (b *Backend) watch(ctx context.Context, kind string, slots store.SlotSet, after store.Revision) iter.Seq2[store.Batch, error] {
+func (b *backend) watch(ctx context.Context, kind string, slots store.SlotSet, after store.Revision) iter.Seq2[store.Batch, error] {
 	return func(yield func(store.Batch, error) bool) {
 		if err := store.CheckKind(kind); err != nil {
 			yield(store.Batch{}, err)

@@ -70,7 +70,7 @@ func TestWatchGoesOnAfterConnectionsWereCut(t *testing.T) {
 	p := campaign.NewProxy(t, server)
 	prefix := newPrefix()
 	writer := openAt(t, server, etcd.Options{Prefix: prefix})
-	b := openAt(t, p.Addr(), etcd.Options{Prefix: prefix, Silence: time.Second})
+	b := openAt(t, p.Addr(), *(&etcd.Options{Prefix: prefix}).SetSilence(time.Second))
 	r := watch(t, b, 0)
 	write(t, writer, "before")
 	r.upTo("before")
@@ -97,12 +97,12 @@ func TestSilentStreamIsOpenedAnew(t *testing.T) {
 	writer := openAt(t, server, etcd.Options{Prefix: prefix})
 	b, err := etcd.New(clientv3.Config{
 		Endpoints: []string{p.Addr()}, DialKeepAliveTime: time.Hour, // gRPC will not notice
-	}, &etcd.Options{Prefix: prefix, Silence: 500 * time.Millisecond, Timeout: patience})
+	}, (&etcd.Options{Prefix: prefix, Timeout: patience}).SetSilence(500*time.Millisecond))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer b.Close()
-	r := watch(t, b, 0)
+	r := watch(t, b.(*etcd.Backend), 0)
 	write(t, writer, "before")
 	r.upTo("before")
 	p.Freeze() // what is open now stays open and dead; new connections work
@@ -114,7 +114,7 @@ func TestCompactedHistoryRestartsWatchersWithASnapshot(t *testing.T) {
 	p := campaign.NewProxy(t, server)
 	prefix := newPrefix()
 	writer := openAt(t, server, etcd.Options{Prefix: prefix})
-	b := openAt(t, p.Addr(), etcd.Options{Prefix: prefix, Silence: time.Second})
+	b := openAt(t, p.Addr(), *(&etcd.Options{Prefix: prefix}).SetSilence(time.Second))
 	write(t, writer, "gone")
 	r := watch(t, b, 0)
 	r.upTo("gone")
@@ -151,7 +151,7 @@ func TestIdleWatchSurvivesUnrelatedChurnAndCompaction(t *testing.T) {
 	p := campaign.NewProxy(t, server)
 	prefix := newPrefix()
 	writer := openAt(t, server, etcd.Options{Prefix: prefix})
-	b := openAt(t, p.Addr(), etcd.Options{Prefix: prefix, Silence: 200 * time.Millisecond})
+	b := openAt(t, p.Addr(), *(&etcd.Options{Prefix: prefix}).SetSilence(200 * time.Millisecond))
 	next, stop := iter.Pull2(b.Watch(t.Context(), "idle", 0))
 	defer stop()
 	if batch, err, _ := next(); err != nil || batch.Kind != store.BatchSnapshotEnd {
@@ -240,7 +240,7 @@ func TestRestoredStoreRestartsWatchersWithASnapshot(t *testing.T) {
 			write(t, before, fmt.Sprint("lost", i))
 		}
 		kept := write(t, after, "kept")
-		b := openAt(t, p.Addr(), etcd.Options{Silence: time.Second})
+		b := openAt(t, p.Addr(), *(&etcd.Options{}).SetSilence(time.Second))
 		r := watch(t, b, 0)
 		if head := write(t, before, "seen"); head <= kept {
 			t.Fatalf("the old store is at %d, the restored one at %d: nothing is tested", head, kept)

@@ -43,7 +43,7 @@ type base struct {
 
 // beginLocked begins a read transaction. The lock has its base, dirty and history be
 // of one moment.
-func (b *Backend) beginLocked() (*bolt.Tx, base, error) {
+func (b *backend) beginLocked() (*bolt.Tx, base, error) {
 	tx, err := b.db.Begin(false)
 	if err != nil {
 		return nil, base{}, asClosed(err)
@@ -55,14 +55,14 @@ func (b *Backend) beginLocked() (*bolt.Tx, base, error) {
 }
 
 // announce is called before a checkpoint is committed.
-func (b *Backend) announce(g *group) {
+func (b *backend) announce(g *group) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.unpublished = &unpublished{g.tx.ID(), base{g.head, g.entries}}
 }
 
 // retract is called when it was not committed; after publish it does nothing.
-func (b *Backend) retract() {
+func (b *backend) retract() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.unpublished = nil
@@ -112,7 +112,7 @@ func (g *group) checkpointDue() bool {
 		size += e.size()
 	}
 	return rows >= checkpointRows || size >= checkpointBytes ||
-		b.history.exceeds(over(b.opts.HistoryRevisions), over(b.opts.HistoryBytes))
+		b.history.exceeds(over(b.opts.historyRevisions), over(b.opts.historyBytes))
 }
 
 // over is how far the history may grow beyond its bound before a checkpoint is
@@ -128,7 +128,7 @@ func (g *group) writeCheckpoint() error {
 	if err := applyRows(g.tx.Bucket(bucketObjects), changed, &st); err != nil {
 		return err
 	}
-	g.cut = g.b.history.cut(g.b.opts.HistoryRevisions, g.b.opts.HistoryBytes, g.b.history.head())
+	g.cut = g.b.history.cut(g.b.opts.historyRevisions, g.b.opts.historyBytes, g.b.history.head())
 	st.checkpoint = g.head
 	var err error
 	if st.floor, err = cutLog(g.tx.Bucket(bucketLog), st.floor, g.cut); err != nil {

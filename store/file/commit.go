@@ -41,7 +41,7 @@ const maxGroup = 512
 // submit queues p and waits for its outcome or for ctx, whichever is first. A
 // member that gives up before its group was taken is certain not to have been
 // written; afterwards that is not known before the disk answers.
-func (b *Backend) submit(ctx context.Context, p *pending) (store.Revision, error) {
+func (b *backend) submit(ctx context.Context, p *pending) (store.Revision, error) {
 	// Asked first: of a member that the committer took before we looked at ctx
 	// we could only say that its outcome is unknown.
 	if ctx.Err() != nil {
@@ -71,7 +71,7 @@ func (b *Backend) submit(ctx context.Context, p *pending) (store.Revision, error
 	}
 }
 
-func (b *Backend) enqueue(p *pending) error {
+func (b *backend) enqueue(p *pending) error {
 	b.queueMu.Lock()
 	defer b.queueMu.Unlock()
 	if b.closing {
@@ -90,7 +90,7 @@ func (b *Backend) enqueue(p *pending) error {
 // commitAlone commits p on the caller's goroutine if there is no committer; false
 // means that there is one, or that it is too late. A caller whose context can end is
 // not served here: it could not return before the disk answers.
-func (b *Backend) commitAlone(p *pending) bool {
+func (b *backend) commitAlone(p *pending) bool {
 	b.queueMu.Lock()
 	free := !b.closing && !b.committing
 	if free {
@@ -118,7 +118,7 @@ func (b *Backend) commitAlone(p *pending) bool {
 
 // enter makes Close wait until the caller calls working.Done; false means that it is
 // too late.
-func (b *Backend) enter() bool {
+func (b *backend) enter() bool {
 	b.queueMu.Lock()
 	defer b.queueMu.Unlock()
 	if b.closing {
@@ -129,7 +129,7 @@ func (b *Backend) enter() bool {
 }
 
 // withdraw takes p out of the queue; false means that its group has been taken.
-func (b *Backend) withdraw(p *pending) bool {
+func (b *backend) withdraw(p *pending) bool {
 	b.queueMu.Lock()
 	defer b.queueMu.Unlock()
 	for i, q := range b.queue {
@@ -142,7 +142,7 @@ func (b *Backend) withdraw(p *pending) bool {
 	return false
 }
 
-func (b *Backend) commitAll() {
+func (b *backend) commitAll() {
 	defer b.working.Done()
 	for {
 		b.gather()
@@ -163,7 +163,7 @@ func (b *Backend) commitAll() {
 // they would split into two halves that take turns at the disk, each waiting for
 // the other's sync. It yields the processor a bounded number of times, some tens
 // of microseconds in all, and a writer that was alone last time does not wait.
-func (b *Backend) gather() {
+func (b *backend) gather() {
 	for range maxYields {
 		if b.queued() >= b.lastGroup {
 			return
@@ -174,13 +174,13 @@ func (b *Backend) gather() {
 
 const maxYields = 200
 
-func (b *Backend) queued() int {
+func (b *backend) queued() int {
 	b.queueMu.Lock()
 	defer b.queueMu.Unlock()
 	return len(b.queue)
 }
 
-func (b *Backend) nextGroup() []*pending {
+func (b *backend) nextGroup() []*pending {
 	b.queueMu.Lock()
 	defer b.queueMu.Unlock()
 	n := 0
@@ -199,7 +199,7 @@ func (b *Backend) nextGroup() []*pending {
 
 // commitGroup decides every member. None is told before the disk has answered:
 // a conflict with a write of the same group is only true if that write was.
-func (b *Backend) commitGroup(members []*pending) {
+func (b *backend) commitGroup(members []*pending) {
 	b.inDoubt = false
 	err := guarded(func() error { return b.writeGroup(members) })
 	if err == nil {
@@ -213,7 +213,7 @@ func (b *Backend) commitGroup(members []*pending) {
 	}
 }
 
-func (b *Backend) writeGroup(members []*pending) error {
+func (b *backend) writeGroup(members []*pending) error {
 	if b.broken == nil { // the committer alone writes it
 		if err := b.inPlace(); err != nil {
 			b.fail(err)
@@ -262,7 +262,7 @@ func (b *Backend) writeGroup(members []*pending) error {
 // page did not get as far as the kernel, nothing happened and the next commit
 // may try again. If it did and only the sync failed, what a reader sees now may
 // not be there after a crash: the backend stops.
-func (b *Backend) commitFailed(txid int, cause error) error {
+func (b *backend) commitFailed(txid int, cause error) error {
 	now, err := b.txOnDisk()
 	if err == nil && now < txid {
 		return fmt.Errorf("file: nothing was written: %w", cause)
@@ -272,14 +272,14 @@ func (b *Backend) commitFailed(txid int, cause error) error {
 
 // stopInDoubt refuses everything from now on: what was being committed may be on the disk
 // and is not published.
-func (b *Backend) stopInDoubt(cause error) error {
+func (b *backend) stopInDoubt(cause error) error {
 	b.fail(fmt.Errorf("file: the disk failed in the middle of a commit, open the file again: %w", cause))
 	return fmt.Errorf("%w: file: %w", store.ErrUnknownOutcome, cause)
 }
 
 // A group is one bbolt transaction being made.
 type group struct {
-	b       *Backend
+	b       *backend
 	tx      *bolt.Tx
 	head    store.Revision // as the members so far leave it
 	entries []entry
@@ -291,7 +291,7 @@ type group struct {
 	cut   store.Revision
 }
 
-func (b *Backend) newGroup(tx *bolt.Tx) *group {
+func (b *backend) newGroup(tx *bolt.Tx) *group {
 	return &group{b: b, tx: tx, head: b.history.head(), staged: make(map[address]*row)}
 }
 
@@ -332,7 +332,7 @@ func (g *group) stage(events []event) store.Revision {
 }
 
 // publish makes a group that is on disk visible, all of it at once.
-func (b *Backend) publish(g *group) {
+func (b *backend) publish(g *group) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, e := range g.entries {
@@ -357,12 +357,12 @@ func (b *Backend) publish(g *group) {
 }
 
 // txOnDisk is the number of the last transaction as a reader sees it now.
-func (b *Backend) txOnDisk() (id int, err error) {
+func (b *backend) txOnDisk() (id int, err error) {
 	err = b.db.View(func(tx *bolt.Tx) error { id = tx.ID(); return nil })
 	return id, err
 }
 
-func (b *Backend) fail(err error) {
+func (b *backend) fail(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.broken, b.brokenSince = err, time.Now()

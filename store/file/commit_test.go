@@ -64,7 +64,7 @@ func TestLoneWriterCommitsOnItsOwnGoroutine(t *testing.T) {
 	}
 }
 
-func loneWriter(ctx context.Context, b *Backend, do func()) error {
+func loneWriter(ctx context.Context, b *backend, do func()) error {
 	_, err := b.submit(ctx, &pending{work: func(g *group) (store.Revision, error) { do(); return g.head, nil }})
 	return err
 }
@@ -135,7 +135,7 @@ func TestFileWithAListOfFreePagesIsOpened(t *testing.T) {
 		commit(t, b, put(name, "1"))
 		closeNow(t, b)
 	}
-	if r, err := Check(path); err != nil || r.Records != 3 {
+	if r, err := check(path); err != nil || r.Records != 3 {
 		t.Errorf("Check: %v, %v, want 3 records", r, err)
 	}
 }

@@ -74,20 +74,20 @@ func childCommand(t *testing.T, mode, path string) *exec.Cmd {
 
 // childWrites counts up four records and says each number that was acknowledged.
 func childWrites(path string) int {
-	b, err := Open(path, &Options{HistoryRevisions: 500})
+	b, err := Open(path, &Options{historyRevisions: 500})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	var wg sync.WaitGroup
 	for w := range 4 {
-		wg.Go(func() { countUp(b, fmt.Sprint(w)) })
+		wg.Go(func() { countUp(b.(*backend), fmt.Sprint(w)) })
 	}
 	wg.Wait()
 	return 1 // it is killed before
 }
 
-func countUp(b *Backend, name string) {
+func countUp(b *backend, name string) {
 	r, err := b.Get(context.Background(), "k", store.Key{Name: name})
 	n, _ := strconv.Atoi(string(r.Bytes))
 	for err == nil || errors.Is(err, store.ErrNotFound) {
@@ -130,7 +130,7 @@ func TestKilledProcessLosesNothingAcknowledged(t *testing.T) {
 			t.Fatalf("revision went back to %d, but %d was acknowledged", head, lastRevision)
 		}
 		closeNow(t, b)
-		if _, err := Check(path); err != nil {
+		if _, err := check(path); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -200,14 +200,14 @@ func childFillsDisk(path string) error {
 	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
 		return err
 	}
-	n, err := fill(b)
+	n, err := fill(b.(*backend))
 	switch {
 	case !strings.Contains(err.Error(), syscall.EFBIG.Error()): // bbolt wraps some of them as text
 		return fmt.Errorf("after %d records, want what the system said: %w", n, err)
 	case errors.Is(err, store.ErrUnknownOutcome):
 		return fmt.Errorf("%w, but nothing was written", err)
 	}
-	if err := verifyFilled(b, n); err != nil {
+	if err := verifyFilled(b.(*backend), n); err != nil {
 		return fmt.Errorf("while full: %w", err)
 	}
 	limit.Cur = limit.Max
@@ -223,13 +223,13 @@ func childFillsDisk(path string) error {
 	if b, err = Open(path, nil); err != nil {
 		return err
 	}
-	return verifyFilled(b, n+1)
+	return verifyFilled(b.(*backend), n+1)
 }
 
 func filler(n int) store.Op { return put(fmt.Sprintf("%06d", n), strings.Repeat("x", 20000)) }
 
 // fill writes until the disk refuses and returns how much was acknowledged.
-func fill(b *Backend) (n int, err error) {
+func fill(b *backend) (n int, err error) {
 	for n = 0; n < 10000; n++ {
 		if _, err := b.Commit(context.Background(), store.Txn{Ops: []store.Op{filler(n)}}); err != nil {
 			return n, err
@@ -238,7 +238,7 @@ func fill(b *Backend) (n int, err error) {
 	return n, errors.New("the disk never filled")
 }
 
-func verifyFilled(b *Backend, n int) error {
+func verifyFilled(b *backend, n int) error {
 	for i := range n {
 		if _, err := b.Get(context.Background(), "k", filler(i).Key); err != nil {
 			return fmt.Errorf("record %d of %d: %w", i, n, err)
@@ -289,7 +289,7 @@ func TestFailingDiskIsAClearErrorAndLosesNothing(t *testing.T) {
 				t.Errorf("Health returned %v after a commit succeeded", err)
 			}
 			closeNow(t, b)
-			if _, err := Check(path); err != nil {
+			if _, err := check(path); err != nil {
 				t.Error(err)
 			}
 			expect(t, "after reopening", contentsOf(t, open(t, path, nil), store.ListOptions{}), "a=1@1 b=1@2")

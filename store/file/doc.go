@@ -14,13 +14,13 @@
 //     that gives up does not take the others along.
 //   - A second Open, in this or another process, is refused with ErrLocked, before it
 //     has read anything.
-//   - A file that is another's, torn, or altered is refused with ErrForeign or
-//     ErrCorrupt and left exactly as it is. Nothing is ever repaired silently:
+//   - A file that is another's, torn, or altered is refused with errForeign or
+//     errCorrupt and left exactly as it is. Nothing is ever repaired silently:
 //     a record lost unnoticed reads as deleted, and something in a cloud would
 //     be deleted for it.
 //   - A file that is removed, replaced or written over under a running process is noticed
 //     within half a second, and before each commit. From then on every operation is refused
-//     with ErrReplaced, and Health says so.
+//     with errReplaced, and Health says so.
 //   - A full or failing disk gives the system's error, and nothing was written.
 //     If the disk fails so late that this cannot be known, the outcome is
 //     store.ErrUnknownOutcome and the backend refuses everything until it is

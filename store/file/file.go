@@ -25,7 +25,7 @@ import (
 //	          changed    closed and replaced at each group ─▶ wakes watchers
 //
 // All methods are safe for concurrent use.
-type Backend struct {
+type backend struct {
 	path     string // absolute: the process may change its directory
 	opts     Options
 	db       *bolt.DB
@@ -63,17 +63,17 @@ type Backend struct {
 
 // Options tune Open. Nil and zero fields mean the stated default.
 type Options struct {
-	// LockWait is how long Open waits for the file if it is open already, in this or
+	// lockWait is how long Open waits for the file if it is open already, in this or
 	// another process. Default: 1 s.
-	LockWait time.Duration
+	lockWait time.Duration
 
-	// HistoryRevisions and HistoryBytes bound the history from which watches
+	// historyRevisions and HistoryBytes bound the history from which watches
 	// are resumed, in memory and in the file. It is cut to them when it has
 	// grown a quarter beyond one of them. What it holds twice, the version
 	// written and the one it replaced, counts twice. Default: 16384
 	// revisions, 16 MiB.
-	HistoryRevisions int
-	HistoryBytes     int
+	historyRevisions int
+	historyBytes     int
 
 	// openFile is how bbolt opens the file for writing; tests break it.
 	openFile func(string, int, os.FileMode) (*os.File, error)
@@ -99,10 +99,10 @@ var (
 // Open opens the file at path, or creates it, readable and writable for its
 // owner only; its directory must exist. It reads the whole file once to be sure
 // of it (one to two seconds per GB from a warm cache), and refuses one that is
-// another's (ErrForeign), damaged (ErrCorrupt), or open already (ErrLocked,
-// after Options.LockWait). It starts no goroutine; a timer looks twice a second whether
-// the file is still the one at its path (ErrReplaced).
-func Open(path string, o *Options) (*Backend, error) {
+// another's (errForeign), damaged (errCorrupt), or open already (ErrLocked,
+// after Options.lockWait). It starts no goroutine; a timer looks twice a second whether
+// the file is still the one at its path (errReplaced).
+func Open(path string, o *Options) (store.FullBackend, error) {
 	if path == "" {
 		return nil, errNoPath // filepath.Abs would make it the current directory
 	}
@@ -110,7 +110,7 @@ func Open(path string, o *Options) (*Backend, error) {
 	if err != nil {
 		return nil, wrap(err)
 	}
-	b := &Backend{path: path, changed: make(chan struct{})}
+	b := &backend{path: path, changed: make(chan struct{})}
 	b.writes = store.NewWriteHealth(b, path, nil)
 	if o != nil {
 		b.opts = *o
@@ -121,7 +121,7 @@ func Open(path string, o *Options) (*Backend, error) {
 	if err := createMissing(path); err != nil {
 		return nil, err
 	}
-	seen, err := inspect(path, b.opts.LockWait)
+	seen, err := inspect(path, b.opts.lockWait)
 	if err != nil {
 		return nil, err
 	}
@@ -132,17 +132,17 @@ func Open(path string, o *Options) (*Backend, error) {
 }
 
 func (o *Options) setDefaults() error {
-	if o.LockWait < 0 || o.HistoryRevisions < 0 || o.HistoryBytes < 0 {
+	if o.lockWait < 0 || o.historyRevisions < 0 || o.historyBytes < 0 {
 		return errors.New("file: Open: an option is negative")
 	}
-	if o.LockWait == 0 {
-		o.LockWait = time.Second
+	if o.lockWait == 0 {
+		o.lockWait = time.Second
 	}
-	if o.HistoryRevisions == 0 {
-		o.HistoryRevisions = 16384
+	if o.historyRevisions == 0 {
+		o.historyRevisions = 16384
 	}
-	if o.HistoryBytes == 0 {
-		o.HistoryBytes = 16 << 20
+	if o.historyBytes == 0 {
+		o.historyBytes = 16 << 20
 	}
 	return nil
 }
@@ -192,9 +192,9 @@ func wrap(err error) error {
 
 // open opens for writing what inspect has seen, and writes a checkpoint if the
 // log is ahead of the objects.
-func (b *Backend) open(seen *contents) error {
+func (b *backend) open(seen *contents) error {
 	db, err := bolt.Open(b.path, 0o600, &bolt.Options{
-		Timeout: b.opts.LockWait, OpenFile: b.openAndRemember,
+		Timeout: b.opts.lockWait, OpenFile: b.openAndRemember,
 		// A checkpoint frees thousands of pages, which the log then fills one by
 		// one: the list of them would be half of what each commit writes.
 		NoFreelistSync: true,
@@ -212,7 +212,7 @@ func (b *Backend) open(seen *contents) error {
 	return nil
 }
 
-func (b *Backend) load(seen *contents) error {
+func (b *backend) load(seen *contents) error {
 	txid, err := b.txOnDisk()
 	if err == nil && txid != seen.txid {
 		seen, err = walk(b.db) // it was written to between our two looks
@@ -242,7 +242,7 @@ func (b *Backend) load(seen *contents) error {
 
 // checkpointNow brings the objects bucket up to date at Open. From then on each
 // event knows what it replaced, which a pinned list needs.
-func (b *Backend) checkpointNow() error {
+func (b *backend) checkpointNow() error {
 	if len(b.dirty) == 0 {
 		return nil
 	}
@@ -264,7 +264,7 @@ func (b *Backend) checkpointNow() error {
 
 // Close waits for the commits under way, refuses everything after, ends the
 // watches with ErrClosed and lets go of the file. A second Close does nothing.
-func (b *Backend) Close() error {
+func (b *backend) Close() error {
 	b.queueMu.Lock()
 	closing := b.closing
 	b.closing = true
@@ -284,7 +284,7 @@ func (b *Backend) Close() error {
 }
 
 // usable returns why nothing can be done with the backend any more.
-func (b *Backend) usableLocked() error {
+func (b *backend) usableLocked() error {
 	if b.closed {
 		return errClosed
 	}
@@ -292,7 +292,7 @@ func (b *Backend) usableLocked() error {
 }
 
 // Get returns the newest version of a record.
-func (b *Backend) Get(ctx context.Context, kind string, key store.Key) (store.Record, error) {
+func (b *backend) Get(ctx context.Context, kind string, key store.Key) (store.Record, error) {
 	if err := context.Cause(ctx); err != nil {
 		return store.Record{}, err
 	}

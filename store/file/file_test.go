@@ -34,7 +34,7 @@ func newPath(t testing.TB) string {
 	return filepath.Join(t.TempDir(), "tend.db")
 }
 
-func open(t testing.TB, path string, o *Options) *Backend {
+func open(t testing.TB, path string, o *Options) *backend {
 	t.Helper()
 	b, err := Open(path, o)
 	if err != nil {
@@ -45,10 +45,10 @@ func open(t testing.TB, path string, o *Options) *Backend {
 			t.Errorf("Close: %v", err)
 		}
 	})
-	return b
+	return b.(*backend)
 }
 
-func closeNow(t testing.TB, b *Backend) {
+func closeNow(t testing.TB, b *backend) {
 	t.Helper()
 	if err := b.Close(); err != nil {
 		t.Fatalf("Close: %v", err)
@@ -61,7 +61,7 @@ func put(name, value string) store.Op {
 
 func del(name string) store.Op { return store.Op{Kind: "k", Key: store.Key{Name: name}} }
 
-func commit(t testing.TB, b *Backend, ops ...store.Op) store.Revision {
+func commit(t testing.TB, b *backend, ops ...store.Op) store.Revision {
 	t.Helper()
 	r, err := b.Commit(t.Context(), store.Txn{Ops: ops})
 	if err != nil {
@@ -71,7 +71,7 @@ func commit(t testing.TB, b *Backend, ops ...store.Op) store.Revision {
 }
 
 // contentsOf lists a backend's records of kind k as name=value@revision.
-func contentsOf(t testing.TB, b *Backend, o store.ListOptions) string {
+func contentsOf(t testing.TB, b *backend, o store.ListOptions) string {
 	t.Helper()
 	var got []string
 	for {
@@ -89,7 +89,7 @@ func contentsOf(t testing.TB, b *Backend, o store.ListOptions) string {
 }
 
 // follow reads a watch until it has delivered revision until.
-func follow(t testing.TB, b *Backend, after, until store.Revision) ([]string, error) {
+func follow(t testing.TB, b *backend, after, until store.Revision) ([]string, error) {
 	t.Helper()
 	var got []string
 	for batch, err := range b.Watch(t.Context(), "k", after) {
@@ -173,7 +173,7 @@ func TestRestartsAndCheckpointsChangeNothing(t *testing.T) {
 		}
 		closeNow(t, b)
 	}
-	if _, err := Check(path); err != nil {
+	if _, err := check(path); err != nil {
 		t.Fatalf("Check: %v", err)
 	}
 	b := open(t, path, nil)
@@ -241,8 +241,8 @@ func TestHistoryIsBounded(t *testing.T) {
 		Options
 		least int // revisions that are kept
 	}{
-		"by count": {Options{HistoryRevisions: 10}, 10},
-		"by bytes": {Options{HistoryBytes: 6 * commitBytes}, 6},
+		"by count": {Options{historyRevisions: 10}, 10},
+		"by bytes": {Options{historyBytes: 6 * commitBytes}, 6},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path, o := newPath(t), &bound.Options
@@ -270,7 +270,7 @@ func TestHistoryIsBounded(t *testing.T) {
 			}
 			head := b.history.head()
 			closeNow(t, b)
-			r, err := Check(path)
+			r, err := check(path)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -292,7 +292,7 @@ func TestHistoryIsBounded(t *testing.T) {
 // The negative control let history.after ask for the floor alone: the watcher of
 // the quiet kind was cut off by another kind's writes.
 func TestQuietKindIsResumedHoweverBusyTheOthersAre(t *testing.T) {
-	b := open(t, newPath(t), &Options{HistoryRevisions: 4})
+	b := open(t, newPath(t), &Options{historyRevisions: 4})
 	quiet := store.Op{Kind: "quiet", Key: store.Key{Name: "q"}, Put: store.Bytes("1")}
 	r := commit(t, b, quiet)
 	for i := range 200 {
@@ -311,7 +311,7 @@ func TestQuietKindIsResumedHoweverBusyTheOthersAre(t *testing.T) {
 
 // watchSlowly starts a watch that takes one batch and stands still; the
 // function returned lets it go on and reports how it ended.
-func watchSlowly(t *testing.T, b *Backend) func() error {
+func watchSlowly(t *testing.T, b *backend) func() error {
 	t.Helper()
 	commit(t, b, put("first", "1"))
 	var ended error
@@ -365,7 +365,7 @@ func TestSecondOpenIsRefused(t *testing.T) {
 	b := open(t, path, nil)
 	commit(t, b, put("a", "1"))
 	began := time.Now()
-	if _, err := Open(path, &Options{LockWait: 60 * time.Millisecond}); !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), path) {
+	if _, err := Open(path, &Options{lockWait: 60 * time.Millisecond}); !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), path) {
 		t.Errorf("Open returned %v, want ErrLocked and the path", err)
 	} else if !strings.Contains(err.Error(), "open already, in this or another process") {
 		t.Errorf("Open returned %q, want it to say that this process may have the file open", err)
@@ -373,7 +373,7 @@ func TestSecondOpenIsRefused(t *testing.T) {
 	if d := time.Since(began); d > 2*time.Minute {
 		t.Errorf("the refusal took %v", d)
 	}
-	if _, err := Check(path); !errors.Is(err, ErrLocked) {
+	if _, err := check(path); !errors.Is(err, ErrLocked) {
 		t.Errorf("Check returned %v, want ErrLocked", err)
 	}
 	closeNow(t, b)
@@ -395,7 +395,7 @@ func TestFileThatCanOnlyBeReadIsSaidToBeReadOnly(t *testing.T) {
 }
 
 func TestIllegalOptionsAndPathsAreRefused(t *testing.T) {
-	for _, o := range []*Options{{LockWait: -1}, {HistoryBytes: -1}, {HistoryRevisions: -1}} {
+	for _, o := range []*Options{{lockWait: -1}, {historyBytes: -1}, {historyRevisions: -1}} {
 		if b, err := Open(newPath(t), o); err == nil {
 			t.Errorf("Open with %+v returned %v, want an error", *o, b)
 		}
@@ -407,13 +407,13 @@ func TestIllegalOptionsAndPathsAreRefused(t *testing.T) {
 		t.Errorf("Open of a directory returned %v, want ErrForeign", err)
 	}
 	_, opened := Open("", nil)
-	_, checked := Check("")
+	_, checked := check("")
 	for name, err := range map[string]error{"Open": opened, "Check": checked} {
 		if err == nil || errors.Is(err, ErrForeign) || !strings.Contains(err.Error(), "path is empty") {
 			t.Errorf("%s of no path returned %v, want an error that says so", name, err)
 		}
 	}
-	if _, err := Check(newPath(t)); !errors.Is(err, os.ErrNotExist) {
+	if _, err := check(newPath(t)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("Check of nothing returned %v, want ErrNotExist", err)
 	}
 }
@@ -440,7 +440,7 @@ func written(t testing.TB) []byte {
 }
 
 // openCopy opens a file of these bytes and checks that a refusal left it alone.
-func openCopy(t testing.TB, data []byte) (*Backend, error) {
+func openCopy(t testing.TB, data []byte) (*backend, error) {
 	t.Helper()
 	path := newPath(t)
 	if err := os.WriteFile(path, data, 0o600); err != nil {
@@ -451,8 +451,9 @@ func openCopy(t testing.TB, data []byte) (*Backend, error) {
 		if after, _ := os.ReadFile(path); !bytes.Equal(after, data) {
 			t.Error("the refused file was changed")
 		}
+		return nil, err
 	}
-	return b, err
+	return b.(*backend), nil
 }
 
 func TestForeignFileIsRefusedAndLeftAlone(t *testing.T) {
@@ -693,7 +694,7 @@ func TestLogThatEndsTooEarlyIsRefused(t *testing.T) {
 	if b, err := Open(path, nil); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("Open returned %v, want ErrCorrupt", err)
 		if err == nil {
-			closeNow(t, b)
+			closeNow(t, b.(*backend))
 		}
 	}
 }
@@ -710,7 +711,7 @@ func TestFileCutShortIsRefused(t *testing.T) {
 
 // hold keeps the committer from the disk until released, so that a test knows
 // what is in one group.
-func hold(t *testing.T, b *Backend) (release func()) {
+func hold(t *testing.T, b *backend) (release func()) {
 	t.Helper()
 	tx, err := b.db.Begin(true)
 	if err != nil {
@@ -723,7 +724,7 @@ func hold(t *testing.T, b *Backend) (release func()) {
 	}
 }
 
-func transactions(b *Backend) int {
+func transactions(b *backend) int {
 	id, err := b.txOnDisk()
 	if err != nil {
 		panic(err)
@@ -778,7 +779,7 @@ func TestConcurrentWritersShareADiskWriteAndAreDecidedOneByOne(t *testing.T) {
 }
 
 // waiting counts the commits that are queued or in the group under way.
-func (b *Backend) waiting() int {
+func (b *backend) waiting() int {
 	return int(b.submitted.Load())
 }
 

@@ -16,8 +16,8 @@ import (
 // grouped commits transactions as one group, and the same one by one to a store in memory.
 type grouped struct {
 	*testing.T
-	b     *Backend
-	model *memory.Backend
+	b     *backend
+	model store.FullBackend
 	rnd   *rand.Rand
 	head  store.Revision
 	log   []string // what the transactions were
@@ -154,7 +154,7 @@ func (g *grouped) compare(from store.Revision) {
 func TestGroupsAreDecidedAsIfOneByOne(t *testing.T) {
 	for seed := range uint64(4) {
 		path := newPath(t)
-		o := &Options{HistoryRevisions: 14}
+		o := &Options{historyRevisions: 14}
 		b, err := Open(path, o)
 		if err != nil {
 			t.Fatal(err)
@@ -163,7 +163,7 @@ func TestGroupsAreDecidedAsIfOneByOne(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		g := &grouped{T: t, b: b, model: model, rnd: rand.New(rand.NewPCG(seed, 15))}
+		g := &grouped{T: t, b: b.(*backend), model: model, rnd: rand.New(rand.NewPCG(seed, 15))}
 		commits := func(ops ...store.Op) {
 			commit(t, g.b, ops...)
 			if g.head, err = model.Commit(t.Context(), store.Txn{Ops: ops}); err != nil {
@@ -179,9 +179,11 @@ func TestGroupsAreDecidedAsIfOneByOne(t *testing.T) {
 			expect(t, fmt.Sprintf("records at %d", from), g.list(g.b, from), before)
 			if g.rnd.IntN(8) == 0 {
 				closeNow(t, g.b)
-				if g.b, err = Open(path, o); err != nil {
+				b, err := Open(path, o)
+				if err != nil {
 					t.Fatal(err)
 				}
+				g.b = b.(*backend)
 				commits(put("end", fmt.Sprint(g.head)))
 				g.compare(g.head - 1)
 			}

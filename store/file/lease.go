@@ -37,10 +37,10 @@ type leaseChange struct {
 }
 
 // Shared reports false: one process at a time can have the file open.
-func (b *Backend) Shared() bool { return false }
+func (b *backend) Shared() bool { return false }
 
 // Grant makes a lease that lives for ttl unless it is renewed.
-func (b *Backend) Grant(ctx context.Context, ttl time.Duration) (store.LeaseID, error) {
+func (b *backend) Grant(ctx context.Context, ttl time.Duration) (store.LeaseID, error) {
 	if ttl < store.MinTTL {
 		return 0, fmt.Errorf("file: %w: a lease of %s, at least %s", store.ErrInvalid, ttl, store.MinTTL)
 	}
@@ -61,7 +61,7 @@ func leaseGone(id store.LeaseID) error {
 }
 
 // Renew gives a lease its whole time again, counted from now. It writes nothing.
-func (b *Backend) Renew(ctx context.Context, id store.LeaseID) error {
+func (b *backend) Renew(ctx context.Context, id store.LeaseID) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
@@ -81,14 +81,14 @@ func (b *Backend) Renew(ctx context.Context, id store.LeaseID) error {
 }
 
 // Revoke ends a lease and deletes what is bound to it, in one commit.
-func (b *Backend) Revoke(ctx context.Context, id store.LeaseID) error {
+func (b *backend) Revoke(ctx context.Context, id store.LeaseID) error {
 	_, err := b.submit(ctx, b.endOf(id))
 	return err
 }
 
 // expire is Revoke by the clock. If the disk refuses, it is tried again: a
 // dead holder's records must not stay for ever. Close waits for it.
-func (b *Backend) expire(id store.LeaseID) {
+func (b *backend) expire(id store.LeaseID) {
 	if !b.enter() {
 		return
 	}
@@ -107,7 +107,7 @@ func (b *Backend) expire(id store.LeaseID) {
 
 // endOf is the commit that ends a lease. It has a group of its own, so that what
 // is bound to the lease is what has been published.
-func (b *Backend) endOf(id store.LeaseID) *pending {
+func (b *backend) endOf(id store.LeaseID) *pending {
 	return &pending{alone: true, work: func(g *group) (store.Revision, error) {
 		l := b.leases.byID[id]
 		if l == nil {
@@ -194,7 +194,7 @@ func (ls *leases) bind(a address, r *row) {
 }
 
 // change publishes a grant or an end.
-func (ls *leases) change(b *Backend, ch leaseChange) {
+func (ls *leases) change(b *backend, ch leaseChange) {
 	if ch.ttl != 0 {
 		ls.grant(ch.id, ch.ttl)
 		ls.start(b, ch.id)
@@ -206,13 +206,13 @@ func (ls *leases) change(b *Backend, ch leaseChange) {
 	}
 }
 
-func (ls *leases) start(b *Backend, id store.LeaseID) {
+func (ls *leases) start(b *backend, id store.LeaseID) {
 	l := ls.byID[id]
 	l.expires = time.AfterFunc(l.ttl, func() { b.expire(id) })
 }
 
 // arm starts the clocks of all leases, at Open.
-func (ls *leases) arm(b *Backend) {
+func (ls *leases) arm(b *backend) {
 	for id := range ls.byID {
 		ls.start(b, id)
 	}

@@ -26,13 +26,13 @@ const maxRead = 64
 // of one list show the same revision: what was written since is taken back from
 // the history in memory. Where that no longer reaches (or the file was reopened
 // in between), the answer is store.ErrCompacted and the list has to begin again.
-func (b *Backend) List(ctx context.Context, kind string, o store.ListOptions) (store.Page, error) {
+func (b *backend) List(ctx context.Context, kind string, o store.ListOptions) (store.Page, error) {
 	return b.ListSlots(ctx, kind, store.AllSlots(), o)
 }
 
 // ListSlots implements store.SlotReader. It reads the records of the other slots too,
 // and copies nothing of them.
-func (b *Backend) ListSlots(ctx context.Context, kind string, slots store.SlotSet, o store.ListOptions) (store.Page, error) {
+func (b *backend) ListSlots(ctx context.Context, kind string, slots store.SlotSet, o store.ListOptions) (store.Page, error) {
 	if err := context.Cause(ctx); err != nil {
 		return store.Page{}, err
 	}
@@ -69,7 +69,7 @@ type view struct {
 	diff   map[address]*row
 }
 
-func (b *Backend) pin(kind string, from address, o store.ListOptions) (*view, error) {
+func (b *backend) pin(kind string, from address, o store.ListOptions) (*view, error) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	if err := b.usableLocked(); err != nil {

@@ -18,12 +18,12 @@ import (
 // lookEvery is how often the path is looked at while nothing is committed.
 const lookEvery = 500 * time.Millisecond
 
-// ErrReplaced is returned by every operation once the file at the backend's path was
+// errReplaced is returned by every operation once the file at the backend's path was
 // removed, replaced or written over. What is at the path then is not touched.
-var ErrReplaced = errors.New("file: the file was removed or replaced while it was open")
+var errReplaced = errors.New("file: the file was removed or replaced while it was open")
 
 // openAndRemember is how bbolt opens the file.
-func (b *Backend) openAndRemember(path string, flag int, mode os.FileMode) (*os.File, error) {
+func (b *backend) openAndRemember(path string, flag int, mode os.FileMode) (*os.File, error) {
 	open := os.OpenFile
 	if b.opts.openFile != nil {
 		open = b.opts.openFile
@@ -35,16 +35,16 @@ func (b *Backend) openAndRemember(path string, flag int, mode os.FileMode) (*os.
 	return f, err
 }
 
-// inPlace returns ErrReplaced if another file is at the path, or none, or if the last
+// inPlace returns errReplaced if another file is at the path, or none, or if the last
 // transaction in it is not the last one made here. Of an error of the system that says neither,
 // such as one of permissions, nothing follows.
-func (b *Backend) inPlace() error {
+func (b *backend) inPlace() error {
 	info, err := os.Stat(b.path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return fmt.Errorf("%w: %s is not there", ErrReplaced, b.path)
+		return fmt.Errorf("%w: %s is not there", errReplaced, b.path)
 	case err == nil && !os.SameFile(info, b.identity):
-		return fmt.Errorf("%w: %s is another file", ErrReplaced, b.path)
+		return fmt.Errorf("%w: %s is another file", errReplaced, b.path)
 	}
 	// Read, and not by bbolt: a fault, where the file was cut short, would leave it locked.
 	txid := b.txid.Load()
@@ -53,13 +53,13 @@ func (b *Backend) inPlace() error {
 		return nil
 	}
 	if err != nil || order.Uint64(meta[48:]) != uint64(txid) {
-		return fmt.Errorf("%w: %s was written over", ErrReplaced, b.path)
+		return fmt.Errorf("%w: %s was written over", errReplaced, b.path)
 	}
 	return nil
 }
 
 // look is called by its timer. Close waits for it.
-func (b *Backend) look() {
+func (b *backend) look() {
 	if !b.enter() {
 		return
 	}
@@ -78,7 +78,7 @@ func (b *Backend) look() {
 // Health implements store.HealthChecker: it returns a *store.UnavailableError once the
 // file was replaced or the disk has failed in the middle of a commit, and while commits fail,
 // on a full disk for example, until one succeeds. While they fail it tries one itself every 5 s.
-func (b *Backend) Health() error {
+func (b *backend) Health() error {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	if b.broken != nil {

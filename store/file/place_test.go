@@ -67,16 +67,16 @@ func TestReplacedFileIsNoticedWithinASecondAndRefused(t *testing.T) {
 				synctest.Wait()
 				replace(t, path)
 				began := time.Now()
-				if err := <-watch; !errors.Is(err, ErrReplaced) {
-					t.Errorf("the watch ended with %v, want %v", err, ErrReplaced)
+				if err := <-watch; !errors.Is(err, errReplaced) {
+					t.Errorf("the watch ended with %v, want %v", err, errReplaced)
 				}
 				if d := time.Since(began); d > time.Second {
 					t.Errorf("it was noticed after %v, want at most a second", d)
 				}
 				wantReplaced(t, b)
 				var u *store.UnavailableError
-				if err := b.Health(); !errors.As(err, &u) || !errors.Is(err, ErrReplaced) || u.Since.Before(began) {
-					t.Errorf("Health is %v, want an UnavailableError of %v", err, ErrReplaced)
+				if err := b.Health(); !errors.As(err, &u) || !errors.Is(err, errReplaced) || u.Since.Before(began) {
+					t.Errorf("Health is %v, want an UnavailableError of %v", err, errReplaced)
 				}
 			})
 		})
@@ -93,8 +93,8 @@ func TestCommitIntoAReplacedFileIsRefused(t *testing.T) {
 				commit(t, b, put("a", "1"))
 				replace(t, path)
 				_, err := b.Commit(t.Context(), store.Txn{Ops: []store.Op{put("a", "2")}})
-				if !errors.Is(err, ErrReplaced) || errors.Is(err, store.ErrUnknownOutcome) {
-					t.Errorf("Commit: got error %v, want %v", err, ErrReplaced)
+				if !errors.Is(err, errReplaced) || errors.Is(err, store.ErrUnknownOutcome) {
+					t.Errorf("Commit: got error %v, want %v", err, errReplaced)
 				}
 				wantReplaced(t, b)
 			})
@@ -108,7 +108,7 @@ func TestCommitIntoAReplacedFileIsRefused(t *testing.T) {
 func TestBackupCopiedOverTheFileIsNoticedAndLeftAsItIs(t *testing.T) {
 	for since := 1; since <= 4; since++ {
 		path := newPath(t)
-		b := open(t, path, &Options{HistoryRevisions: 10})
+		b := open(t, path, &Options{historyRevisions: 10})
 		for i := range 100 {
 			commit(t, b, put(fmt.Sprint(i%40), "1"))
 		}
@@ -119,8 +119,8 @@ func TestBackupCopiedOverTheFileIsNoticedAndLeftAsItIs(t *testing.T) {
 		}
 		try(t, os.WriteFile(path, backup, 0o600))
 		for range 20 {
-			if _, err := b.Commit(t.Context(), store.Txn{Ops: []store.Op{put("a", "3")}}); !errors.Is(err, ErrReplaced) {
-				t.Errorf("a commit after a backup of %d commits before was copied over the file: error %v, want %v", since, err, ErrReplaced)
+			if _, err := b.Commit(t.Context(), store.Txn{Ops: []store.Op{put("a", "3")}}); !errors.Is(err, errReplaced) {
+				t.Errorf("a commit after a backup of %d commits before was copied over the file: error %v, want %v", since, err, errReplaced)
 				break
 			}
 		}
@@ -159,7 +159,7 @@ func TestFileThatWasAwayForAMomentIsStillLookedAt(t *testing.T) {
 	})
 }
 
-func wantReplaced(t *testing.T, b *Backend) {
+func wantReplaced(t *testing.T, b *backend) {
 	t.Helper()
 	ctx := context.Background()
 	_, get := b.Get(ctx, "k", store.Key{Name: "a"})
@@ -167,8 +167,8 @@ func wantReplaced(t *testing.T, b *Backend) {
 	_, write := b.Commit(ctx, store.Txn{Ops: []store.Op{put("b", "2")}})
 	_, grant := b.Grant(ctx, time.Minute)
 	for what, err := range map[string]error{"Get": get, "List": list, "Commit": write, "Grant": grant} {
-		if !errors.Is(err, ErrReplaced) {
-			t.Errorf("%s: got error %v, want %v", what, err, ErrReplaced)
+		if !errors.Is(err, errReplaced) {
+			t.Errorf("%s: got error %v, want %v", what, err, errReplaced)
 		}
 	}
 }

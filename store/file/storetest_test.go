@@ -10,7 +10,7 @@ import (
 
 func TestContract(t *testing.T) {
 	storetest.Run(t, func(t testing.TB) store.Backend {
-		b, err := Open(newPath(t), &Options{HistoryRevisions: 200})
+		b, err := Open(newPath(t), &Options{historyRevisions: 200})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -21,7 +21,7 @@ func TestContract(t *testing.T) {
 // outgrow writes to another kind until everything up to now is forgotten: the
 // history is one for all kinds.
 func outgrow(ctx context.Context, b store.Backend, _ string) error {
-	f := b.(*Backend)
+	f := b.(*backend)
 	for now := f.history.head(); f.history.floor < now; {
 		op := store.Op{Kind: "filler", Key: store.Key{Name: "f"}, Put: store.Bytes("x")}
 		if _, err := b.Commit(ctx, store.Txn{Ops: []store.Op{op}}); err != nil {

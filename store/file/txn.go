@@ -12,7 +12,7 @@ import (
 // returns. Concurrent Commits share a disk write; each is decided on its own.
 // See store.Backend for the contract. A ctx that ends before the write began
 // means that nothing was written; later, the outcome is store.ErrUnknownOutcome.
-func (b *Backend) Commit(ctx context.Context, t store.Txn) (store.Revision, error) {
+func (b *backend) Commit(ctx context.Context, t store.Txn) (store.Revision, error) {
 	t, err := t.Prepare(ctx)
 	if err != nil {
 		return 0, err

@@ -12,17 +12,17 @@ import (
 // See store.Backend for the contract. It is fed from the history in memory and
 // costs nothing while nothing happens; one that falls behind the history, or
 // asks for more than there is, gets store.ErrCompacted, alone.
-func (b *Backend) Watch(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
+func (b *backend) Watch(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
 	return b.watch(ctx, kind, store.AllSlots(), after)
 }
 
 // WatchSlots implements store.SlotReader.
-func (b *Backend) WatchSlots(ctx context.Context, kind string, slots store.SlotSet, after store.Revision) iter.Seq2[store.Batch, error] {
+func (b *backend) WatchSlots(ctx context.Context, kind string, slots store.SlotSet, after store.Revision) iter.Seq2[store.Batch, error] {
 	return store.FilterSlots(b.watch(ctx, kind, slots, after), slots)
 }
 
 // watch takes a snapshot of some slots; its changes are those of all.
-func (b *Backend) watch(ctx context.Context, kind string, slots store.SlotSet, after store.Revision) iter.Seq2[store.Batch, error] {
+func (b *backend) watch(ctx context.Context, kind string, slots store.SlotSet, after store.Revision) iter.Seq2[store.Batch, error] {
 	return func(yield func(store.Batch, error) bool) {
 		if err := store.CheckKind(kind); err != nil {
 			yield(store.Batch{}, err)
@@ -58,7 +58,7 @@ func (b *Backend) watch(ctx context.Context, kind string, slots store.SlotSet, a
 
 // next returns what happened after a revision, at most maxBatch revisions of
 // it, or else the channel that is closed when something does.
-func (b *Backend) next(kind string, after store.Revision) (store.Batch, <-chan struct{}, error) {
+func (b *backend) next(kind string, after store.Revision) (store.Batch, <-chan struct{}, error) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	if err := b.usableLocked(); err != nil {
@@ -104,7 +104,7 @@ const keptPages = 32 << 20
 
 // yieldSnapshot yields the records of some slots of a kind as of one revision, and that
 // revision. A consumer so slow that the history moved on gets ErrCompacted.
-func (b *Backend) yieldSnapshot(ctx context.Context, kind string, slots store.SlotSet, yield func(store.Batch, error) bool) (store.Revision, bool) {
+func (b *backend) yieldSnapshot(ctx context.Context, kind string, slots store.SlotSet, yield func(store.Batch, error) bool) (store.Revision, bool) {
 	var o store.ListOptions
 	read := 0 // bytes of values, since the file's pages were dropped
 	defer dropPages(b.db)

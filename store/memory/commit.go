@@ -13,7 +13,7 @@ import (
 const progressEvery = 1024
 
 // Commit implements [store.Backend]. The outcome is always known.
-func (b *Backend) Commit(ctx context.Context, t store.Txn) (store.Revision, error) {
+func (b *backend) Commit(ctx context.Context, t store.Txn) (store.Revision, error) {
 	t, err := t.Prepare(ctx)
 	if err != nil {
 		return 0, err
@@ -50,7 +50,7 @@ func encodeAll(t store.Txn) ([]store.Op, error) {
 	return out, nil
 }
 
-func (b *Backend) checkLocked(t *store.Txn) error {
+func (b *backend) checkLocked(t *store.Txn) error {
 	if b.closed {
 		return store.ErrClosed
 	}
@@ -73,7 +73,7 @@ func (b *Backend) checkLocked(t *store.Txn) error {
 	return nil
 }
 
-func (b *Backend) compareLocked(c *store.Compare) error {
+func (b *backend) compareLocked(c *store.Compare) error {
 	e, ok := b.findLocked(c.Kind, c.Key)
 	r := e.record(c.Kind, c.Key)
 	if c.Holds(r, ok) {
@@ -87,7 +87,7 @@ func (b *Backend) compareLocked(c *store.Compare) error {
 
 // applyLocked makes all writes at one new revision and wakes the watchers of
 // their kinds.
-func (b *Backend) applyLocked(ops []store.Op) store.Revision {
+func (b *backend) applyLocked(ops []store.Op) store.Revision {
 	rev := b.rev + 1
 	for i := range ops {
 		if op := &ops[i]; op.Put != nil {
@@ -104,7 +104,7 @@ func (b *Backend) applyLocked(ops []store.Op) store.Revision {
 
 // putLocked writes one record; more is how many writes of the same commit may
 // follow, itself included, which must stay together in the history.
-func (b *Backend) putLocked(op *store.Op, rev store.Revision, more int) {
+func (b *backend) putLocked(op *store.Op, rev store.Revision, more int) {
 	if s, ok := op.Put.(store.Stamper); ok {
 		s.Stamp(rev)
 	}
@@ -119,7 +119,7 @@ func (b *Backend) putLocked(op *store.Op, rev store.Revision, more int) {
 	b.recordLocked(t, store.Change{Record: e.record(op.Kind, op.Key)}, more)
 }
 
-func (b *Backend) deleteLocked(op *store.Op, rev store.Revision, more int) {
+func (b *backend) deleteLocked(op *store.Op, rev store.Revision, more int) {
 	e, ok := b.findLocked(op.Kind, op.Key)
 	if !ok {
 		return
@@ -131,13 +131,13 @@ func (b *Backend) deleteLocked(op *store.Op, rev store.Revision, more int) {
 	b.recordLocked(t, store.Change{Record: e.record(op.Kind, op.Key), Deleted: true}, more)
 }
 
-func (b *Backend) recordLocked(t *table, c store.Change, more int) {
+func (b *backend) recordLocked(t *table, c store.Change, more int) {
 	b.rev = c.Revision
 	t.log.append(c, more, len(t.entries))
 	t.wakeLocked()
 }
 
-func (b *Backend) wakeAllLocked() {
+func (b *backend) wakeAllLocked() {
 	for _, t := range b.tables {
 		t.wakeLocked()
 	}

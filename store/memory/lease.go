@@ -17,11 +17,11 @@ type lease struct {
 }
 
 // Shared implements [store.Leaser]: no other process sees this memory.
-func (b *Backend) Shared() bool { return false }
+func (b *backend) Shared() bool { return false }
 
 // Grant implements [store.Leaser]. Leases use the runtime's timers and no
 // goroutine of their own.
-func (b *Backend) Grant(ctx context.Context, ttl time.Duration) (store.LeaseID, error) {
+func (b *backend) Grant(ctx context.Context, ttl time.Duration) (store.LeaseID, error) {
 	if ttl < store.MinTTL {
 		return 0, fmt.Errorf("%w: lease of %v, at least %v", store.ErrInvalid, ttl, store.MinTTL)
 	}
@@ -45,7 +45,7 @@ func (b *Backend) Grant(ctx context.Context, ttl time.Duration) (store.LeaseID, 
 }
 
 // Renew implements [store.Leaser].
-func (b *Backend) Renew(ctx context.Context, id store.LeaseID) error {
+func (b *backend) Renew(ctx context.Context, id store.LeaseID) error {
 	if ctx.Err() != nil {
 		return ended(ctx)
 	}
@@ -64,7 +64,7 @@ func (b *Backend) Renew(ctx context.Context, id store.LeaseID) error {
 }
 
 // Revoke implements [store.Leaser].
-func (b *Backend) Revoke(ctx context.Context, id store.LeaseID) error {
+func (b *backend) Revoke(ctx context.Context, id store.LeaseID) error {
 	if ctx.Err() != nil {
 		return ended(ctx)
 	}
@@ -79,7 +79,7 @@ func (b *Backend) Revoke(ctx context.Context, id store.LeaseID) error {
 
 // expire runs on a timer. A renewal may have come between the timer's firing
 // and the lock; it set the timer again.
-func (b *Backend) expire(id store.LeaseID) {
+func (b *backend) expire(id store.LeaseID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if l := b.leases[id]; l != nil && !time.Now().Before(l.expires) {
@@ -88,7 +88,7 @@ func (b *Backend) expire(id store.LeaseID) {
 }
 
 // endLocked deletes the lease's records in one commit.
-func (b *Backend) endLocked(id store.LeaseID) {
+func (b *backend) endLocked(id store.LeaseID) {
 	l := b.leases[id]
 	if l == nil {
 		return
@@ -103,7 +103,7 @@ func (b *Backend) endLocked(id store.LeaseID) {
 }
 
 // bindLocked makes the record follow the lease of the op, if any, and no other.
-func (b *Backend) bindLocked(op *store.Op) {
+func (b *backend) bindLocked(op *store.Op) {
 	if op.Lease == 0 && len(b.bound) == 0 {
 		return
 	}
@@ -115,7 +115,7 @@ func (b *Backend) bindLocked(op *store.Op) {
 	}
 }
 
-func (b *Backend) unbindLocked(a address) {
+func (b *backend) unbindLocked(a address) {
 	if id, ok := b.bound[a]; ok {
 		delete(b.bound, a)
 		delete(b.leases[id].records, a)

@@ -13,12 +13,12 @@ import (
 const maxPins = 16
 
 // List implements [store.Backend]. Without a Limit the whole list is one page.
-func (b *Backend) List(ctx context.Context, kind string, o store.ListOptions) (store.Page, error) {
+func (b *backend) List(ctx context.Context, kind string, o store.ListOptions) (store.Page, error) {
 	return b.ListSlots(ctx, kind, store.AllSlots(), o)
 }
 
 // ListSlots implements [store.SlotReader].
-func (b *Backend) ListSlots(ctx context.Context, kind string, slots store.SlotSet, o store.ListOptions) (store.Page, error) {
+func (b *backend) ListSlots(ctx context.Context, kind string, slots store.SlotSet, o store.ListOptions) (store.Page, error) {
 	if err := store.CheckKind(kind); err != nil {
 		return store.Page{}, err
 	}
@@ -42,7 +42,7 @@ func (b *Backend) ListSlots(ctx context.Context, kind string, slots store.SlotSe
 }
 
 // fill takes the records of one instant.
-func (b *Backend) fill(p *pin, at store.Revision) error {
+func (b *backend) fill(p *pin, at store.Revision) error {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	if b.closed {
@@ -84,7 +84,7 @@ func entriesOf(t *table, slots store.SlotSet) iter.Seq2[store.Key, entry] {
 
 // checkInstantLocked accepts a past revision only if the kind has not changed
 // since: older states are not kept.
-func (b *Backend) checkInstantLocked(t *table, at store.Revision) error {
+func (b *backend) checkInstantLocked(t *table, at store.Revision) error {
 	if at > b.rev {
 		return fmt.Errorf("%w: list at %d, but the store is at %d", store.ErrInvalid, at, b.rev)
 	}
@@ -94,7 +94,7 @@ func (b *Backend) checkInstantLocked(t *table, at store.Revision) error {
 	return nil
 }
 
-func (b *Backend) nextPage(kind string, slots store.SlotSet, o store.ListOptions) (store.Page, error) {
+func (b *backend) nextPage(kind string, slots store.SlotSet, o store.ListOptions) (store.Page, error) {
 	b.mu.RLock()
 	closed := b.closed
 	b.mu.RUnlock()

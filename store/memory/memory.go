@@ -20,8 +20,8 @@ type Options struct {
 	Encode bool
 }
 
-// Backend implements [store.Backend], [store.Leaser] and [store.SlotReader]. Make one with [New].
-type Backend struct {
+// backend implements [store.Backend], [store.Leaser] and [store.SlotReader]. Make one with [New].
+type backend struct {
 	history int
 	encode  bool
 	done    chan struct{} // closed by Close, ends every watch
@@ -37,9 +37,9 @@ type Backend struct {
 }
 
 var (
-	_ store.Backend    = (*Backend)(nil)
-	_ store.Leaser     = (*Backend)(nil)
-	_ store.SlotReader = (*Backend)(nil)
+	_ store.Backend    = (*backend)(nil)
+	_ store.Leaser     = (*backend)(nil)
+	_ store.SlotReader = (*backend)(nil)
 )
 
 // table is one kind.
@@ -61,13 +61,13 @@ type address struct {
 	key  store.Key
 }
 
-// New returns an empty backend. It starts nothing. The error is
+// New returns an empty backend, safe for concurrent use. It starts nothing. The error is
 // [store.ErrInvalid] for a negative History.
-func New(o *Options) (*Backend, error) {
+func New(o *Options) (store.FullBackend, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	b := &Backend{
+	b := &backend{
 		history: o.History,
 		encode:  o.Encode,
 		done:    make(chan struct{}),
@@ -85,7 +85,7 @@ func New(o *Options) (*Backend, error) {
 }
 
 // Get implements [store.Backend].
-func (b *Backend) Get(ctx context.Context, kind string, key store.Key) (store.Record, error) {
+func (b *backend) Get(ctx context.Context, kind string, key store.Key) (store.Record, error) {
 	if err := store.CheckAddress(kind, key); err != nil {
 		return store.Record{}, err
 	}
@@ -102,7 +102,7 @@ func (b *Backend) Get(ctx context.Context, kind string, key store.Key) (store.Re
 	return e.record(kind, key), nil
 }
 
-func (b *Backend) lookup(kind string, key store.Key) (entry, bool, error) {
+func (b *backend) lookup(kind string, key store.Key) (entry, bool, error) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	if b.closed {
@@ -113,7 +113,7 @@ func (b *Backend) lookup(kind string, key store.Key) (entry, bool, error) {
 }
 
 // Close implements [store.Backend].
-func (b *Backend) Close() error {
+func (b *backend) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
@@ -129,7 +129,7 @@ func (b *Backend) Close() error {
 	return nil
 }
 
-func (b *Backend) findLocked(kind string, key store.Key) (entry, bool) {
+func (b *backend) findLocked(kind string, key store.Key) (entry, bool) {
 	t := b.tables[kind]
 	if t == nil {
 		return entry{}, false
@@ -139,7 +139,7 @@ func (b *Backend) findLocked(kind string, key store.Key) (entry, bool) {
 }
 
 // tableLocked returns the table of the kind and makes it if need be.
-func (b *Backend) tableLocked(kind string) *table {
+func (b *backend) tableLocked(kind string) *table {
 	t := b.tables[kind]
 	if t == nil {
 		t = &table{kind: kind, entries: make(map[store.Key]entry), log: changelog{keep: b.history, watchers: make(map[*watcher]struct{})}}

@@ -21,7 +21,7 @@ func open(t testing.TB, o *memory.Options) *memory.Backend {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return b
+	return b.(*memory.Backend)
 }
 
 func TestKeepsTheContract(t *testing.T) {

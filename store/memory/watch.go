@@ -14,17 +14,17 @@ import (
 const snapshotPage = 512
 
 // Watch implements [store.Backend]. It runs on the caller's goroutine.
-func (b *Backend) Watch(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
+func (b *backend) Watch(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
 	return b.watch(ctx, kind, store.AllSlots(), after)
 }
 
 // WatchSlots implements [store.SlotReader].
-func (b *Backend) WatchSlots(ctx context.Context, kind string, slots store.SlotSet, after store.Revision) iter.Seq2[store.Batch, error] {
+func (b *backend) WatchSlots(ctx context.Context, kind string, slots store.SlotSet, after store.Revision) iter.Seq2[store.Batch, error] {
 	return store.FilterSlots(b.watch(ctx, kind, slots, after), slots)
 }
 
 // watch takes a snapshot of some slots; its changes are those of all.
-func (b *Backend) watch(ctx context.Context, kind string, slots store.SlotSet, after store.Revision) iter.Seq2[store.Batch, error] {
+func (b *backend) watch(ctx context.Context, kind string, slots store.SlotSet, after store.Revision) iter.Seq2[store.Batch, error] {
 	return func(yield func(store.Batch, error) bool) {
 		w := &watcher{b: b, kind: kind, slots: slots, at: after}
 		err := store.CheckKind(kind)
@@ -54,7 +54,7 @@ var errStopped = errors.New("stopped")
 
 // watcher reads the history of one kind; everything up to at was delivered.
 type watcher struct {
-	b       *Backend
+	b       *backend
 	kind    string
 	slots   store.SlotSet // of the snapshot
 	at      store.Revision
@@ -111,7 +111,7 @@ func (w *watcher) snapshot(yield yielder) error {
 	return nil
 }
 
-func (b *Backend) snapshot(kind string, slots store.SlotSet) ([]store.Change, store.Revision, error) {
+func (b *backend) snapshot(kind string, slots store.SlotSet) ([]store.Change, store.Revision, error) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	if b.closed {
@@ -161,7 +161,7 @@ func (w *watcher) wait(ctx context.Context, wake <-chan struct{}) error {
 // read returns the next batch after at or, if there is none, a channel that is
 // closed when it is worth asking again. Most calls have something to read and
 // need only the shared lock.
-func (b *Backend) read(kind string, at store.Revision) (store.Batch, <-chan struct{}, error) {
+func (b *backend) read(kind string, at store.Revision) (store.Batch, <-chan struct{}, error) {
 	b.mu.RLock()
 	batch, err := b.readLocked(kind, at)
 	b.mu.RUnlock()
@@ -180,7 +180,7 @@ func (b *Backend) read(kind string, at store.Revision) (store.Batch, <-chan stru
 	return store.Batch{}, t.wake, nil
 }
 
-func (b *Backend) readLocked(kind string, at store.Revision) (store.Batch, error) {
+func (b *backend) readLocked(kind string, at store.Revision) (store.Batch, error) {
 	if b.closed {
 		return store.Batch{}, store.ErrClosed
 	}

@@ -31,7 +31,7 @@ func (r raw) MarshalJSON() ([]byte, error) {
 	return r.data, nil
 }
 
-// Bare returns the objects of a kind on a backend of bytes whose codec is [store.JSON],
+// Bare returns the objects of a kind on a backend of bytes,
 // for a program that does not have the kind's types. Spec and status are shown only if
 // showAll is set, with their secrets: which fields are secret is not known. Put is
 // [ErrBare]. What is written keeps the version of the schema that it has.

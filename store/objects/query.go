@@ -75,7 +75,7 @@ func List(ctx context.Context, k Kind, q Query) (page []Object, more bool, err e
 
 // Do reconciles an object now ("reconcile"), or pauses or resumes it on every server.
 func Do(ctx context.Context, k Kind, key store.Key, action string) (Object, error) {
-	if d, ok := k.(Doer); ok {
+	if d, ok := k.(doer); ok {
 		return d.Do(ctx, key, action)
 	}
 	return k.Edit(ctx, key, 0, func(m *store.Meta) error {
@@ -108,6 +108,6 @@ func Parse(kind string, data []byte) (Object, error) {
 }
 
 // A Doer is a [Kind] that carries out the actions of Do itself.
-type Doer interface {
+type doer interface {
 	Do(ctx context.Context, key store.Key, action string) (Object, error)
 }

@@ -36,7 +36,7 @@ func TestLeasesAreSaidToBeEndedAgainWhenOneIs(t *testing.T) {
 	t.Parallel()
 	log, logged := logOf()
 	schema := newSchema()
-	b := open(t, postgres.Options{Schema: schema, Logger: log})
+	b := open(t, *(&postgres.Options{Schema: schema}).SetLogger(log))
 	conn, err := pgx.Connect(t.Context(), shared.socket())
 	if err != nil {
 		t.Fatal(err)
@@ -85,7 +85,7 @@ func TestNotificationsAreSaidToComeAgain(t *testing.T) {
 	t.Parallel()
 	log, logged := logOf()
 	p := campaign.NewProxy(t, shared.addr())
-	b := openAt(t, proxied(p), postgres.Options{Logger: log})
+	b := openAt(t, proxied(p), *(&postgres.Options{}).SetLogger(log))
 	b.SetQuiet(10 * time.Millisecond)
 	for range b.Watch(t.Context(), "thing", 0) {
 		break // a kind is watched: from now on there is a connection for notifications

@@ -122,7 +122,7 @@ func open(ctx context.Context, readers sessions, o *Options) (*Backend, error) {
 	b.batch = newBatcher(b)
 	b.tail = newTail(b)
 	b.leases = newObserver(b)
-	b.writeHealth = store.NewWriteHealth(b, b.place(), opts.Logger)
+	b.writeHealth = store.NewWriteHealth(b, b.place(), opts.logger)
 	if err := b.begin(ctx); err != nil {
 		b.stop(store.ErrClosed)
 		b.writers.Close()
@@ -332,7 +332,7 @@ func (b *Backend) newEra(ctx context.Context) error {
 		return err
 	}
 	if tag.RowsAffected() > 0 {
-		b.opts.Logger.Warn("postgres: the server changed (a failover, or a restored backup): a new era begins, and no lease is granted for a while",
+		b.opts.logger.Warn("postgres: the server changed (a failover, or a restored backup): a new era begins, and no lease is granted for a while",
 			"schema", b.opts.Schema)
 	}
 	return nil

@@ -47,7 +47,7 @@ type address struct {
 }
 
 func newBatcher(b *Backend) *batcher {
-	return &batcher{b: b, most: b.opts.Batch, bytes: 1 << 20, yields: maxYields, longest: maxSettle, touched: make(map[address]bool)}
+	return &batcher{b: b, most: b.opts.batch, bytes: 1 << 20, yields: maxYields, longest: maxSettle, touched: make(map[address]bool)}
 }
 
 // commit sends m and waits for its outcome. When ctx ends first, m is withdrawn if it

@@ -29,7 +29,7 @@ func TestContract(t *testing.T) {
 
 // A short part of the contract is enough to see that every Commit may go out alone.
 func TestCommitsWithoutBatching(t *testing.T) {
-	b := open(t, postgres.Options{NoNotify: true, Batch: 1})
+	b := open(t, *(&postgres.Options{NoNotify: true}).SetBatch(1))
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {

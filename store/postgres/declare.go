@@ -26,7 +26,7 @@ type Execer interface {
 // The declaration lies in a table of its own until a backend of any server applies it,
 // which it does within milliseconds of the commit if a server watches a kind (200 ms at most
 // if all of them watch some slots only, while there are many commits), and
-// otherwise, and with Options.NoNotify, within Options.Poll. Until then Get, List and watches do not show it. The transaction holds up
+// otherwise, and with Options.NoNotify, within Options.poll. Until then Get, List and watches do not show it. The transaction holds up
 // no commit of others, however long it stays open, except other declarations of the same
 // object: these wait for its end. Transactions that declare several objects should do so
 // in one order, or the server ends one of them with a deadlock.
@@ -63,9 +63,9 @@ type declared struct {
 }
 
 // drain applies declarations for as long as the backend is open, when it hears of some
-// and after Options.Poll in any case. All servers do; one of them is the first.
+// and after Options.poll in any case. All servers do; one of them is the first.
 func (b *Backend) drain() {
-	timer := time.NewTimer(b.opts.Poll)
+	timer := time.NewTimer(b.opts.poll)
 	defer timer.Stop()
 	for told := ""; ; {
 		select {
@@ -78,7 +78,7 @@ func (b *Backend) drain() {
 		if err := b.drainAll(b.ctx); b.ctx.Err() == nil {
 			b.tell(&told, err, "cannot apply declarations", "declarations are applied again")
 		}
-		timer.Reset(b.opts.Poll)
+		timer.Reset(b.opts.poll)
 	}
 }
 
@@ -223,7 +223,7 @@ func (d *declared) next() (store.Txn, error) {
 func (b *Backend) refuse(ctx context.Context, d declared, reason error) error {
 	tag, err := b.writers.exec(ctx, b.sql(`UPDATE {schema}.inbox SET refused = $2 WHERE id = $1 AND refused IS NULL`), d.id, reason.Error())
 	if err == nil && tag.RowsAffected() > 0 {
-		b.opts.Logger.Warn("postgres: a declaration cannot be applied", "schema", b.opts.Schema, "id", d.id,
+		b.opts.logger.Warn("postgres: a declaration cannot be applied", "schema", b.opts.Schema, "id", d.id,
 			"kind", d.Kind, "namespace", d.Key.Namespace, "name", d.Key.Name, "error", reason)
 	}
 	return err

@@ -197,7 +197,7 @@ func TestDeclarationsOfOneObjectAreAppliedInTheOrderOfCommits(t *testing.T) {
 }
 
 func TestDeclarationForAnObjectThatIsBeingDeletedWaitsAndCreatesItAgain(t *testing.T) {
-	b := open(t, postgres.Options{Poll: 20 * time.Millisecond})
+	b := open(t, *(&postgres.Options{}).SetPoll(20 * time.Millisecond))
 	s := newWidgets(t, b)
 	pool := callersPool(t, shared.socket())
 	ctx := t.Context()
@@ -238,7 +238,7 @@ func TestDeclarationForAnObjectThatIsBeingDeletedWaitsAndCreatesItAgain(t *testi
 //
 // promise S3. Negative control: the mutant "a declaration goes before one that waits".
 func TestDeclarationsAroundADeletionAreAppliedInOrder(t *testing.T) {
-	b := open(t, postgres.Options{NoNotify: true, Poll: time.Hour})
+	b := open(t, *(&postgres.Options{NoNotify: true}).SetPoll(time.Hour))
 	s := newWidgets(t, b)
 	pool := callersPool(t, shared.socket())
 	ctx := t.Context()
@@ -276,7 +276,7 @@ func TestDeclarationsAroundADeletionAreAppliedInOrder(t *testing.T) {
 //
 // promise S3. Negative control: the mutant "a declaration goes before one that waits".
 func TestDeclarationThatCommitsLateIsAppliedBeforeTheNextOfItsObject(t *testing.T) {
-	b := open(t, postgres.Options{NoNotify: true, Poll: time.Hour})
+	b := open(t, *(&postgres.Options{NoNotify: true}).SetPoll(time.Hour))
 	s := newWidgets(t, b)
 	pool := callersPool(t, shared.socket())
 	ctx := t.Context()
@@ -316,7 +316,7 @@ func drainTo(t *testing.T, b *postgres.Backend, s *widgets, after int64, more bo
 //
 // promise S3. Negative control: the mutant "declarations that another server left wait".
 func TestDeclarationsThatAnotherServerLeftAreApplied(t *testing.T) {
-	b := open(t, postgres.Options{NoNotify: true, Poll: time.Hour})
+	b := open(t, *(&postgres.Options{NoNotify: true}).SetPoll(time.Hour))
 	s := newWidgets(t, b)
 	pool := callersPool(t, shared.socket())
 	ctx := t.Context()

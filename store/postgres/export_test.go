@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -98,3 +99,18 @@ func (b *Backend) ExplainList(ctx context.Context, kind string, slots store.Slot
 // SetQuiet replaces the time after which a connection for notifications is asked whether it lives.
 // No kind may be watched yet.
 func (b *Backend) SetQuiet(d time.Duration) { b.quiet = d }
+
+func (o *Options) SetBatch(v int) *Options {
+	o.batch = v
+	return o
+}
+
+func (o *Options) SetPoll(v time.Duration) *Options {
+	o.poll = v
+	return o
+}
+
+func (o *Options) SetLogger(v *slog.Logger) *Options {
+	o.logger = v
+	return o
+}

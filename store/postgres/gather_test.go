@@ -21,7 +21,7 @@ import (
 //
 // Negative control: the mutant "a server of some shards reads the log for each commit of others".
 func TestAServerOfSomeSlotsGathersTheCommitsOfOthers(t *testing.T) {
-	watcher := open(t, postgres.Options{Poll: time.Hour})
+	watcher := open(t, *(&postgres.Options{}).SetPoll(time.Hour))
 	writer := open(t, postgres.Options{Schema: watcher.Schema()})
 	mine := store.SlotsOf(0, 8)
 	const commits = 400
@@ -79,7 +79,7 @@ func TestAServerOfSomeSlotsGathersTheCommitsOfOthers(t *testing.T) {
 //
 // promise S4. Negative control: the mutant "what was read waits for the commits of others".
 func TestNoCallerWaitsForTheCommitsOfOthersToBeGathered(t *testing.T) {
-	watcher := open(t, postgres.Options{Poll: time.Hour})
+	watcher := open(t, *(&postgres.Options{}).SetPoll(time.Hour))
 	watcher.SetGather(time.Hour)
 	writer := open(t, postgres.Options{Schema: watcher.Schema()})
 	ctx := longEnough(t)

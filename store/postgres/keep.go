@@ -110,10 +110,10 @@ func (o *observer) tick() time.Duration {
 func (b *Backend) tell(told *string, err error, fails, works string) {
 	switch {
 	case err == nil && *told != "":
-		b.opts.Logger.Info("postgres: "+works, "schema", b.opts.Schema)
+		b.opts.logger.Info("postgres: "+works, "schema", b.opts.Schema)
 		*told = ""
 	case err != nil && err.Error() != *told:
-		b.opts.Logger.Warn("postgres: "+fails, "schema", b.opts.Schema, "error", err)
+		b.opts.logger.Warn("postgres: "+fails, "schema", b.opts.Schema, "error", err)
 		*told = err.Error()
 	}
 }
@@ -208,7 +208,7 @@ func (o *observer) trim(h head, now time.Time) {
 		err = errors.Join(err, o.b.compact(o.b.ctx, max(upTo, o.cut), again))
 		o.failed = err != nil
 		if o.failed && !again && o.b.ctx.Err() == nil {
-			o.b.opts.Logger.Warn("postgres: cannot trim the log", "schema", o.b.opts.Schema, "error", err)
+			o.b.opts.logger.Warn("postgres: cannot trim the log", "schema", o.b.opts.Schema, "error", err)
 		}
 	})
 }

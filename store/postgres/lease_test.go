@@ -59,7 +59,7 @@ func runProcess(text string) int {
 		return 1
 	}
 	ctx := campaign.UntilReleased()
-	o := &postgres.Options{Schema: cfg.Schema, Timeout: time.Second, Logger: slog.New(slog.DiscardHandler)}
+	o := (&postgres.Options{Schema: cfg.Schema, Timeout: time.Second}).SetLogger(slog.New(slog.DiscardHandler))
 	b, err := postgres.Open(ctx, cfg.DSN, o)
 	for err != nil && ctx.Err() == nil { // the server may be away
 		b, err = postgres.Open(ctx, cfg.DSN, o)

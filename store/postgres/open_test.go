@@ -156,7 +156,7 @@ func TestPasswordIsInNoErrorAndNoLogLine(t *testing.T) {
 		"postgres://nobody_at_all:" + password + "@" + p.Addr() + "/nothing?sslmode=disable",
 		"postgres://postgres:" + password + "@" + p.Addr() + "/postgres?sslmode=verify-full",
 	} {
-		b, err := postgres.Open(t.Context(), dsn, &postgres.Options{Timeout: time.Second, Logger: logger})
+		b, err := postgres.Open(t.Context(), dsn, (&postgres.Options{Timeout: time.Second}).SetLogger(logger))
 		if err == nil {
 			b.Close()
 			t.Errorf("Open of a bad connection string succeeded")
@@ -166,7 +166,7 @@ func TestPasswordIsInNoErrorAndNoLogLine(t *testing.T) {
 			t.Errorf("the error shows the password: %v", err)
 		}
 	}
-	b := openAt(t, "postgres://postgres:"+password+"@"+p.Addr()+"/postgres?sslmode=disable", postgres.Options{Timeout: time.Second, Logger: logger})
+	b := openAt(t, "postgres://postgres:"+password+"@"+p.Addr()+"/postgres?sslmode=disable", *(&postgres.Options{Timeout: time.Second}).SetLogger(logger))
 	for range b.Watch(t.Context(), "thing", 0) {
 		break // a kind is watched: from now on there is a connection for notifications
 	}
@@ -220,8 +220,8 @@ func TestBadOptionsAreRefused(t *testing.T) {
 		"schema":   {Schema: "Tend"},
 		"quote":    {Schema: `a"; DROP TABLE x; --`},
 		"timeout":  {Timeout: -1},
-		"batch":    {Batch: 1001},
-		"negative": {Batch: -1},
+		"batch":    *new(postgres.Options).SetBatch(1001),
+		"negative": *new(postgres.Options).SetBatch(-1),
 		"history":  {HistoryBytes: -1},
 	} {
 		if b, err := postgres.Open(context.Background(), shared.socket(), &o); err == nil {

@@ -18,25 +18,25 @@ type Options struct {
 	// Timeout bounds every request to the server, with its retries. 0 means 5 s. An upgrade
 	// of the schema, and each part of a trim of the log, may take ten times as long.
 	Timeout time.Duration
-	// Batch is the greatest number of Commits that share one transaction, at most
+	// batch is the greatest number of Commits that share one transaction, at most
 	// 1,000. 0 means 128, 1 gives each Commit its own transaction.
-	Batch int
+	batch int
 	// NoNotify turns LISTEN and NOTIFY off. Watches then depend on Poll alone. It is
 	// for poolers in transaction mode, which do not carry LISTEN.
 	NoNotify bool
-	// Poll is the time between two looks at the log while no notification arrives;
+	// poll is the time between two looks at the log while no notification arrives;
 	// it bounds how late a watch is when one was lost. 0 means 1 s, and 50 ms with
 	// NoNotify.
-	Poll time.Duration
+	poll time.Duration
 	// HistoryAge is how long the log of changes is kept. A watch that is resumed after
 	// more than that gets [store.ErrCompacted]. 0 means 10 minutes.
 	HistoryAge time.Duration
 	// HistoryBytes is the size of the log above which older changes are dropped
 	// before HistoryAge. 0 means 256 MiB.
 	HistoryBytes int64
-	// Logger gets state changes: a lost connection for notifications, watches that stand
+	// logger gets state changes: a lost connection for notifications, watches that stand
 	// still, a failover, a failed trim. Nil means slog.Default().
-	Logger *slog.Logger
+	logger *slog.Logger
 }
 
 var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,39}$`)
@@ -52,13 +52,13 @@ func (o *Options) withDefaults() (Options, error) {
 	if v.Timeout == 0 {
 		v.Timeout = 5 * time.Second
 	}
-	if v.Batch == 0 {
-		v.Batch = 128
+	if v.batch == 0 {
+		v.batch = 128
 	}
-	if v.Poll == 0 {
-		v.Poll = time.Second
+	if v.poll == 0 {
+		v.poll = time.Second
 		if v.NoNotify {
-			v.Poll = 50 * time.Millisecond
+			v.poll = 50 * time.Millisecond
 		}
 	}
 	if v.HistoryAge == 0 {
@@ -67,16 +67,16 @@ func (o *Options) withDefaults() (Options, error) {
 	if v.HistoryBytes == 0 {
 		v.HistoryBytes = 256 << 20
 	}
-	if v.Logger == nil {
-		v.Logger = slog.Default()
+	if v.logger == nil {
+		v.logger = slog.Default()
 	}
 	switch {
 	case !schemaName.MatchString(v.Schema):
 		return v, fmt.Errorf("postgres: schema %q is not a lower-case name of at most 40 letters, digits and underscores", v.Schema)
-	case v.Timeout < 0 || v.Poll < 0 || v.HistoryAge < 0 || v.HistoryBytes < 0:
+	case v.Timeout < 0 || v.poll < 0 || v.HistoryAge < 0 || v.HistoryBytes < 0:
 		return v, errors.New("postgres: a negative option")
-	case v.Batch < 1 || v.Batch > 1000:
-		return v, fmt.Errorf("postgres: batch of %d is not between 1 and 1000", v.Batch)
+	case v.batch < 1 || v.batch > 1000:
+		return v, fmt.Errorf("postgres: batch of %d is not between 1 and 1000", v.batch)
 	}
 	return v, nil
 }

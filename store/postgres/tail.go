@@ -127,11 +127,11 @@ func (t *tail) leave(w *watcher) {
 	w.r.slots = slots
 }
 
-// run looks at the log whenever the bell is rung, and every Options.Poll. The bell does not
+// run looks at the log whenever the bell is rung, and every Options.poll. The bell does not
 // put the latter off: only then are watchers of kinds that are quiet told of progress.
 func (t *tail) run() {
 	ctx := t.b.ctx
-	timer := time.NewTicker(t.b.opts.Poll)
+	timer := time.NewTicker(t.b.opts.poll)
 	defer timer.Stop()
 	for failures := 0; ctx.Err() == nil; {
 		quiet := false
@@ -147,13 +147,13 @@ func (t *tail) run() {
 			more, err = t.read(ctx, quiet)
 			if err == nil {
 				if failures >= 3 {
-					t.b.opts.Logger.Info("postgres: the log of changes can be read again; watches go on", "schema", t.b.opts.Schema)
+					t.b.opts.logger.Info("postgres: the log of changes can be read again; watches go on", "schema", t.b.opts.Schema)
 				}
 				failures = 0
 				continue
 			}
 			if failures++; failures == 3 && ctx.Err() == nil {
-				t.b.opts.Logger.Warn("postgres: cannot read the log of changes; watches stand still", "schema", t.b.opts.Schema, "error", err)
+				t.b.opts.logger.Warn("postgres: cannot read the log of changes; watches stand still", "schema", t.b.opts.Schema, "error", err)
 			}
 			more = pause(ctx, min(10*time.Millisecond<<min(failures, 10), t.b.opts.Timeout))
 		}
@@ -449,7 +449,7 @@ func (b *Backend) listen() {
 		lived := time.Duration(0)
 		err := b.listenOnce(b.ctx, &lived, func() {
 			if told {
-				b.opts.Logger.Info("postgres: notifications come again", "schema", b.opts.Schema)
+				b.opts.logger.Info("postgres: notifications come again", "schema", b.opts.Schema)
 			}
 			failures, told = 0, false
 		})
@@ -458,7 +458,7 @@ func (b *Backend) listen() {
 		}
 		if b.ctx.Err() == nil && failures == 3 {
 			told = true
-			b.opts.Logger.Warn("postgres: no connection for notifications; watches poll", "schema", b.opts.Schema, "error", err)
+			b.opts.logger.Warn("postgres: no connection for notifications; watches poll", "schema", b.opts.Schema, "error", err)
 		}
 		pause(b.ctx, min(50*time.Millisecond<<min(failures, 10), 5*time.Second))
 	}

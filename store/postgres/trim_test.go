@@ -110,9 +110,9 @@ func TestLogThatCannotBeMeasuredIsTrimmedByAge(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer pool.Close()
-	b, err := postgres.OpenPool(t.Context(), pool, &postgres.Options{
-		Schema: newSchema(), Timeout: patience, HistoryBytes: 1000, HistoryAge: time.Second, Logger: slog.New(slog.DiscardHandler),
-	})
+	b, err := postgres.OpenPool(t.Context(), pool, (&postgres.Options{
+		Schema: newSchema(), Timeout: patience, HistoryAge: time.Second,
+	}).SetLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		t.Fatal(err)
 	}

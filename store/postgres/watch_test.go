@@ -77,7 +77,7 @@ func longEnough(t testing.TB) context.Context {
 // promise S2. Negative controls: the mutants "a notification is taken for the message" and
 // "a watch waits for a notification".
 func TestNotificationsAreOnlyABell(t *testing.T) {
-	watcher := open(t, postgres.Options{Poll: 50 * time.Millisecond})
+	watcher := open(t, *(&postgres.Options{}).SetPoll(50 * time.Millisecond))
 	writer := open(t, postgres.Options{Schema: watcher.Schema(), NoNotify: true})
 	ctx := t.Context()
 	start, err := writer.Commit(ctx, store.Txn{Ops: []store.Op{put(key("start"), "")}})
@@ -328,7 +328,7 @@ func TestPagesShowOneInstantWhileTheLogIsTrimmed(t *testing.T) {
 // Negative control: the mutant "what is written between two looks is never trimmed".
 func TestLogIsTrimmedBySize(t *testing.T) {
 	const size = 256 << 10
-	b := open(t, postgres.Options{HistoryBytes: size})
+	b := open(t, *(&postgres.Options{}))
 	ctx := t.Context()
 	value := make(store.Bytes, 64<<10)
 	first, err := b.Commit(ctx, store.Txn{Ops: []store.Op{{Kind: "thing", Key: key("a"), Put: value}}})
@@ -477,7 +477,7 @@ func TestLogThatIsReadInPartsIsWhole(t *testing.T) {
 func TestWatchesThatStandStillAreLogged(t *testing.T) {
 	var text bytes.Buffer
 	var mu sync.Mutex
-	b := open(t, postgres.Options{Logger: slog.New(slog.NewTextHandler(lockedWriter{&mu, &text}, nil))})
+	b := open(t, *(&postgres.Options{}).SetLogger(slog.New(slog.NewTextHandler(lockedWriter{&mu, &text}, nil))))
 	ctx, stop := context.WithCancel(t.Context())
 	began, over := make(chan struct{}), make(chan struct{})
 	go func() { // ends with ctx

@@ -925,7 +925,7 @@ func (r *recorder) end() {
 
 // override is a memory backend with methods replaced.
 type override struct {
-	inner  *memory.Backend
+	inner  store.FullBackend
 	get    func(context.Context, string, store.Key) (store.Record, error)
 	list   func(context.Context, string, store.ListOptions) (store.Page, error)
 	commit func(context.Context, store.Txn) (store.Revision, error)

@@ -18,7 +18,7 @@ import (
 	"github.com/tendhq/tend/store/storetest"
 )
 
-func newMemory(t testing.TB) *memory.Backend {
+func newMemory(t testing.TB) store.FullBackend {
 	t.Helper()
 	b, err := memory.New(&memory.Options{History: 300})
 	if err != nil {
@@ -164,13 +164,13 @@ func (w *witness) Fatal(...any) {
 }
 
 // pushy makes every write that conflicts anyway, on top of what is there.
-type pushy struct{ *memory.Backend }
+type pushy struct{ store.FullBackend }
 
 func (b pushy) Commit(ctx context.Context, txn store.Txn) (store.Revision, error) {
-	rev, err := b.Backend.Commit(ctx, txn)
+	rev, err := b.FullBackend.Commit(ctx, txn)
 	if errors.Is(err, store.ErrConflict) {
 		txn.If = nil
-		return b.Backend.Commit(ctx, txn)
+		return b.FullBackend.Commit(ctx, txn)
 	}
 	return rev, err
 }

@@ -16,56 +16,58 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/internal/body"
+	"github.com/tendhq/tend/internal/origin"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/objects"
 )
 
 // Access is what a request wants.
+//
+// A caller that may create or replace writes annotations. With package external and its default
+// Options.Policy one of them, tend.policy, decides what may be done about the object's resource:
+// such a caller can have a resource without a mark adopted by its name, and then deleted. One that
+// may give the answers of [objects.Answer] can have a second resource made, or one that it names
+// taken for the object's.
 type Access struct {
-	Do   string `json:"do"` // one of the constants
+	// Do is "list", "watch", "get", "create", "replace", "delete", "reconcile", "pause",
+	// "resume", "remove-finalizer", or an [objects.Answer] about the object's external resource.
+	// A list without a Kind is that of the kinds. A replace is a PUT, which replaces metadata
+	// too: it may pause and resume the object, remove its finalizers, and have it reconciled.
+	Do   string `json:"do"`
 	Kind string `json:"kind,omitempty"`
-	// Namespace is the only one that a List or a Watch shows; empty: it shows all. Of
+	// Namespace is the only one that a list or a watch shows; empty: it shows all. Of
 	// the others it is the key's.
 	Namespace string    `json:"namespace,omitempty"`
 	Key       store.Key `json:"key,omitzero"`
 	Finalizer string    `json:"finalizer,omitempty"`
-	// ExternalName is that of the resource, of AnswerCreated.
+	// ExternalName is that of the resource, of [objects.Created].
 	ExternalName string `json:"externalName,omitempty"`
 }
 
-// What may be wanted. List is also for the list of kinds, which has no Kind. Replace may
-// also pause and resume the object, remove its finalizers, and have it reconciled: these
-// are metadata, which a PUT replaces.
-//
-// Create and Replace write annotations. With package external and its default Options.Policy one
-// of them, tend.policy, decides what may be done about the object's resource: a caller that may
-// create or replace can have a resource without a mark adopted by its name, and then deleted.
-//
-// The answers are those of [objects.Answer], about the object's external resource. A caller that may
-// give them can have a second resource made, or one that it names taken for the object's.
+// What Access.Do may be.
 const (
-	List            = "list"
-	Watch           = "watch"
-	Get             = "get"
-	Create          = "create"
-	Replace         = "replace"
-	Delete          = "delete"
-	Reconcile       = "reconcile"
-	Pause           = "pause"
-	Resume          = "resume"
-	RemoveFinalizer = "remove-finalizer"
+	accessList            = "list"
+	accessWatch           = "watch"
+	accessGet             = "get"
+	accessCreate          = "create"
+	accessReplace         = "replace"
+	accessDelete          = "delete"
+	accessReconcile       = "reconcile"
+	accessPause           = "pause"
+	accessResume          = "resume"
+	accessRemoveFinalizer = "remove-finalizer"
 
-	AnswerCreated        = string(objects.Created)
-	AnswerNotCreated     = string(objects.NotCreated)
-	AnswerForgetLocation = string(objects.ForgetLocation)
+	accessCreated        = string(objects.Created)
+	accessNotCreated     = string(objects.NotCreated)
+	accessForgetLocation = string(objects.ForgetLocation)
 )
 
 // actions are what a POST may want.
-var actions = []string{Reconcile, Pause, Resume, RemoveFinalizer, AnswerCreated, AnswerNotCreated, AnswerForgetLocation}
+var actions = []string{accessReconcile, accessPause, accessResume, accessRemoveFinalizer, accessCreated, accessNotCreated, accessForgetLocation}
 
 // Writes reports whether the access changes something.
-func (a Access) Writes() bool { return a.Do != List && a.Do != Watch && a.Do != Get }
+func (a Access) Writes() bool { return a.Do != accessList && a.Do != accessWatch && a.Do != accessGet }
 
 // Options say what may be done. Nil and zero fields mean the stated default. New copies
 // them.
@@ -79,16 +81,15 @@ type Options struct {
 	// Timeout bounds a request that is no watch, its body with it; its answer has 30 s
 	// more to go out. Default 30 s.
 	Timeout time.Duration
-	// Watches is how many watches may go on at once. Default 100.
-	Watches int
-	// Heartbeat is how often a watch that has nothing to say sends a comment. Default 15 s.
-	Heartbeat time.Duration
 	// Logger is told of each write and each refusal. Default: slog.Default().
 	Logger *slog.Logger
+
+	watches   int           // how many may go on at once: 100
+	heartbeat time.Duration // how often a watch that has nothing to say sends a comment: 15 s
 }
 
-// Handler serves objects. Make one with New.
-type Handler struct {
+// handler serves objects.
+type handler struct {
 	kinds   []objects.Kind
 	o       Options
 	origin  *http.CrossOriginProtection
@@ -98,8 +99,8 @@ type Handler struct {
 
 // New makes a handler for the kinds. It fails on a nil kind, on two of one name, and on
 // negative options.
-func New(kinds []objects.Kind, o *Options) (*Handler, error) {
-	h := &Handler{kinds: slices.Clone(kinds), origin: http.NewCrossOriginProtection()}
+func New(kinds []objects.Kind, o *Options) (http.Handler, error) {
+	h := &handler{kinds: slices.Clone(kinds), origin: http.NewCrossOriginProtection()}
 	if o != nil {
 		h.o = *o
 	}
@@ -113,21 +114,21 @@ func New(kinds []objects.Kind, o *Options) (*Handler, error) {
 		}
 		names[k.Kind()] = true
 	}
-	if h.o.Timeout < 0 || h.o.Watches < 0 || h.o.Heartbeat < 0 {
+	if h.o.Timeout < 0 || h.o.watches < 0 || h.o.heartbeat < 0 {
 		return nil, errors.New("api: New: a negative option")
 	}
 	h.o.Timeout = max(h.o.Timeout, 0)
 	if h.o.Timeout == 0 {
 		h.o.Timeout = 30 * time.Second
 	}
-	if h.o.Watches == 0 {
-		h.o.Watches = 100
+	if h.o.watches == 0 {
+		h.o.watches = 100
 	}
-	if h.o.Heartbeat == 0 {
-		h.o.Heartbeat = 15 * time.Second
+	if h.o.heartbeat == 0 {
+		h.o.heartbeat = 15 * time.Second
 	}
 	h.o.Hosts = slices.Clone(h.o.Hosts)
-	h.watches = make(chan struct{}, h.o.Watches)
+	h.watches = make(chan struct{}, h.o.watches)
 	h.lists = make(chan struct{}, maxLists)
 	slices.SortFunc(h.kinds, func(a, b objects.Kind) int { return strings.Compare(a.Kind(), b.Kind()) })
 	return h, nil
@@ -183,7 +184,7 @@ const (
 )
 
 // ServeHTTP implements [http.Handler].
-func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
 	w.Header().Set("Cache-Control", "no-store")
@@ -205,7 +206,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (h *Handler) audit(r *http.Request, a Access, err error) {
+func (h *handler) audit(r *http.Request, a Access, err error) {
 	log := h.o.Logger
 	if log == nil {
 		log = slog.Default()
@@ -225,12 +226,12 @@ func (h *Handler) audit(r *http.Request, a Access, err error) {
 }
 
 // prepare finds out what a request wants, and whether that is allowed.
-func (h *Handler) prepare(r *http.Request) (a Access, q url.Values, err error) {
+func (h *handler) prepare(r *http.Request) (a Access, q url.Values, err error) {
 	if err := reconcile.CheckHost(r, h.o.Hosts...); err != nil {
 		return a, nil, &failure{http.StatusForbidden, err}
 	}
 	// Reads too: a browser sends those of any page, and a watch takes a place.
-	if err := h.origin.Check(&http.Request{Method: http.MethodPost, Host: r.Host, Header: r.Header, URL: r.URL}); err != nil {
+	if err := origin.Check(h.origin, &http.Request{Method: http.MethodPost, Host: r.Host, Header: r.Header, URL: r.URL}, h.o.Hosts); err != nil {
 		return a, nil, fail(http.StatusForbidden, "this came from another site's page")
 	}
 	if len(r.URL.RawQuery) > maxQuery { // before anything of it is logged
@@ -264,19 +265,19 @@ func accessOf(r *http.Request, q url.Values) (a Access, err error) {
 	}
 	switch {
 	case (r.Method == http.MethodGet || r.Method == http.MethodHead) && one:
-		a.Do = Get
+		a.Do = accessGet
 	case r.Method == http.MethodGet && q.Get("watch") == "true" && a.Kind != "":
-		a.Do = Watch
+		a.Do = accessWatch
 	case r.Method == http.MethodGet || r.Method == http.MethodHead:
-		a.Do = List
+		a.Do = accessList
 	case !one:
 		return a, fail(http.StatusBadRequest, "%s needs a kind and a key", r.Method)
 	case r.Method == http.MethodPut && r.Header.Get("If-None-Match") == "*":
-		a.Do = Create
+		a.Do = accessCreate
 	case r.Method == http.MethodPut:
-		a.Do = Replace
+		a.Do = accessReplace
 	case r.Method == http.MethodDelete:
-		a.Do = Delete
+		a.Do = accessDelete
 	case r.Method == http.MethodPost && slices.Contains(actions, q.Get("do")):
 		a.Do = q.Get("do")
 	case r.Method == http.MethodPost:
@@ -287,7 +288,7 @@ func accessOf(r *http.Request, q url.Values) (a Access, err error) {
 	return a, nil
 }
 
-func (h *Handler) serve(w http.ResponseWriter, r *http.Request, a Access, q url.Values) error {
+func (h *handler) serve(w http.ResponseWriter, r *http.Request, a Access, q url.Values) error {
 	if a.Kind == "" {
 		return answer(w, map[string]any{"kinds": h.names()})
 	}
@@ -296,27 +297,27 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, a Access, q url.
 		return fail(http.StatusNotFound, "there is no kind %.100q here", a.Kind)
 	}
 	k := h.kinds[i]
-	if a.Do == Watch {
+	if a.Do == accessWatch {
 		return h.watch(w, r, k, a.Namespace, q)
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), h.o.Timeout)
 	defer cancel()
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(h.o.Timeout + writeTime)) // where it can be set
 	switch a.Do {
-	case List:
+	case accessList:
 		page, err := h.list(ctx, k, a.Namespace, q)
 		if err != nil {
 			return err
 		}
 		return answer(w, page) // a caller that reads slowly keeps no other from its list
-	case Get:
+	case accessGet:
 		o, err := k.Get(ctx, a.Key)
 		return object(w, o, err)
 	}
 	return write(ctx, w, r, k, a)
 }
 
-func (h *Handler) names() []string {
+func (h *handler) names() []string {
 	names := make([]string, len(h.kinds))
 	for i, k := range h.kinds {
 		names[i] = k.Kind()
@@ -385,9 +386,9 @@ func revision(r *http.Request) (at store.Revision, anyRevision bool, err error) 
 
 func write(ctx context.Context, w http.ResponseWriter, r *http.Request, k objects.Kind, a Access) error {
 	switch a.Do {
-	case Create, Replace:
+	case accessCreate, accessReplace:
 		var at store.Revision
-		if a.Do == Replace {
+		if a.Do == accessReplace {
 			var star bool
 			var err error
 			if at, star, err = revision(r); err == nil && star {
@@ -403,7 +404,7 @@ func write(ctx context.Context, w http.ResponseWriter, r *http.Request, k object
 		}
 		o, err := k.Put(ctx, a.Key, at, data)
 		return object(w, o, err)
-	case Delete:
+	case accessDelete:
 		at, _, err := revision(r)
 		if err == nil {
 			err = k.Delete(ctx, a.Key, at)
@@ -419,13 +420,13 @@ func write(ctx context.Context, w http.ResponseWriter, r *http.Request, k object
 			return answer(w, map[string]bool{"requested": true})
 		}
 		return changed(w, o, err)
-	case RemoveFinalizer:
+	case accessRemoveFinalizer:
 		if a.Finalizer == "" {
 			return fail(http.StatusBadRequest, "remove-finalizer needs a finalizer")
 		}
 		o, err := k.RemoveFinalizer(ctx, a.Key, a.Finalizer)
 		return changed(w, o, err)
-	case AnswerCreated, AnswerNotCreated, AnswerForgetLocation:
+	case accessCreated, accessNotCreated, accessForgetLocation:
 		o, err := k.Answer(ctx, a.Key, objects.Answer(a.Do), a.ExternalName)
 		return changed(w, o, err)
 	}
@@ -454,7 +455,7 @@ type objectsPage struct {
 }
 
 // list makes a page of objects in the order of their keys.
-func (h *Handler) list(ctx context.Context, k objects.Kind, namespace string, q url.Values) (*objectsPage, error) {
+func (h *handler) list(ctx context.Context, k objects.Kind, namespace string, q url.Values) (*objectsPage, error) {
 	sel, err := store.ParseSelector(q.Get("labels"))
 	if err != nil {
 		return nil, &failure{http.StatusBadRequest, err}

@@ -229,7 +229,7 @@ func (f *follower) want(all ...string) {
 }
 
 func TestWatchSendsChangesAndGoesOnWhereItBroke(t *testing.T) {
-	w := newWorld(t, func(o *api.Options) { o.Heartbeat = time.Millisecond; o.Watches = 2 })
+	w := newWorld(t, func(o *api.Options) { o.SetHeartbeat(time.Millisecond); o.SetWatches(2) })
 	ctx := t.Context()
 	a := must(w.disks.Create(ctx, &disk{Meta: store.Meta{Name: "a"}, Spec: spec{1, "hunter2"}}))
 	f := w.follow(t, "?kind=disk&watch=true")
@@ -307,10 +307,10 @@ func TestOtherSitesAreRefused(t *testing.T) {
 
 func TestNewRefusesWhatMakesNoSense(t *testing.T) {
 	k := objects.Of(newWorld(t, nil).disks)
-	for name, build := range map[string]func() (*api.Handler, error){
-		"a nil kind":          func() (*api.Handler, error) { return api.New([]objects.Kind{nil}, nil) },
-		"two kinds of a name": func() (*api.Handler, error) { return api.New([]objects.Kind{k, k}, nil) },
-		"a negative timeout":  func() (*api.Handler, error) { return api.New(nil, &api.Options{Timeout: -1}) },
+	for name, build := range map[string]func() (http.Handler, error){
+		"a nil kind":          func() (http.Handler, error) { return api.New([]objects.Kind{nil}, nil) },
+		"two kinds of a name": func() (http.Handler, error) { return api.New([]objects.Kind{k, k}, nil) },
+		"a negative timeout":  func() (http.Handler, error) { return api.New(nil, &api.Options{Timeout: -1}) },
 	} {
 		if _, err := build(); err == nil {
 			t.Errorf("%s is accepted", name)
@@ -588,7 +588,7 @@ func TestReplacementThatNamesNoRevisionCreatesNothing(t *testing.T) {
 //
 // Negative control: mutant "a watch that ended keeps its place".
 func TestWatchThatEndedMakesRoom(t *testing.T) {
-	w := newWorld(t, func(o *api.Options) { o.Watches = 1 })
+	w := newWorld(t, func(o *api.Options) { o.SetWatches(1) })
 	left, leave := context.WithCancel(t.Context())
 	leave()
 	for range 3 {

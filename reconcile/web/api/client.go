@@ -19,7 +19,7 @@ import (
 	"github.com/tendhq/tend/store/objects"
 )
 
-// Client speaks to a [Handler]. It is safe for concurrent use.
+// Client speaks to a handler of [New]. It is safe for concurrent use.
 type Client struct {
 	url    *url.URL
 	client *http.Client
@@ -96,7 +96,7 @@ func failed(resp *http.Response) error {
 	var says struct{ Error string }
 	if json.Unmarshal(data, &says) != nil || says.Error == "" {
 		says.Error = "the server answers " + resp.Status
-		if resp.StatusCode == http.StatusNotFound { // of an object, or a kind, a Handler says it in words
+		if resp.StatusCode == http.StatusNotFound { // of an object, or a kind, a handler of ours says it in words
 			address := *resp.Request.URL
 			address.RawQuery = ""
 			return fmt.Errorf("%s: there are no objects at %s", says.Error, address.Redacted())
@@ -158,7 +158,7 @@ func (c *Client) Kinds(ctx context.Context) ([]string, error) {
 	return says.Kinds, nil
 }
 
-// noAnswer is the error of an answer that no [Handler] gives: what is at the address is
+// noAnswer is the error of an answer that no handler of ours gives: what is at the address is
 // something else, and must not look as if there were no objects.
 func noAnswer(what, name string) error {
 	return fmt.Errorf("api: the answer is no %s %q: what is at that address is not package api's", what, name)
@@ -379,7 +379,7 @@ func (k remote) Delete(ctx context.Context, key store.Key, at store.Revision) er
 }
 
 func (k remote) RemoveFinalizer(ctx context.Context, key store.Key, name string) (objects.Object, error) {
-	return k.parse(k.client.read(ctx, http.MethodPost, k.query(key, "do", RemoveFinalizer, "finalizer", name), nil))
+	return k.parse(k.client.read(ctx, http.MethodPost, k.query(key, "do", accessRemoveFinalizer, "finalizer", name), nil))
 }
 
 func (k remote) Answer(ctx context.Context, key store.Key, a objects.Answer, externalName string) (objects.Object, error) {

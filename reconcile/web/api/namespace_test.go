@@ -65,7 +65,7 @@ func TestListsAndWatchesAreAllowedByNamespace(t *testing.T) {
 
 // Any page that a browser shows can make it ask for an address, as an image for example.
 func TestPageOfAnotherSiteTakesNoPlaceOfAWatch(t *testing.T) {
-	w := newWorld(t, func(o *api.Options) { o.Watches = 1 })
+	w := newWorld(t, func(o *api.Options) { o.SetWatches(1) })
 	for _, query := range []string{"?kind=disk&watch=true", "?kind=disk"} {
 		r := must(http.NewRequestWithContext(t.Context(), http.MethodGet, w.server.URL+query, nil))
 		r.Header.Set("Sec-Fetch-Site", "cross-site")

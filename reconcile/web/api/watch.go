@@ -28,12 +28,12 @@ const writeTime = 30 * time.Second // for one event to go out
 
 // watch sends changes, of one namespace if that is not empty, until the caller leaves or
 // the store is closed.
-func (h *Handler) watch(w http.ResponseWriter, r *http.Request, k objects.Kind, namespace string, q url.Values) error {
+func (h *handler) watch(w http.ResponseWriter, r *http.Request, k objects.Kind, namespace string, q url.Values) error {
 	select {
 	case h.watches <- struct{}{}:
 		defer func() { <-h.watches }()
 	default:
-		return fail(http.StatusServiceUnavailable, "%d watches go on already", h.o.Watches)
+		return fail(http.StatusServiceUnavailable, "%d watches go on already", h.o.watches)
 	}
 	after := store.Revision(0)
 	text := q.Get("after")
@@ -70,7 +70,7 @@ func (h *Handler) watch(w http.ResponseWriter, r *http.Request, k objects.Kind, 
 			panic(failed) // as in any handler: the server logs it and ends the connection
 		}
 	}()
-	beat := time.NewTicker(h.o.Heartbeat)
+	beat := time.NewTicker(h.o.heartbeat)
 	defer beat.Stop()
 	for {
 		text := ":\n\n"

@@ -10,6 +10,7 @@ import (
 	"strconv"
 
 	"github.com/tendhq/tend/internal/ascii"
+	"github.com/tendhq/tend/internal/origin"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/store"
 )
@@ -34,25 +35,25 @@ var actionTexts = map[reconcile.Action]actionText{
 	reconcile.ActionResume: {
 		"resume", "What was paused on this page runs again.", "Resumed.",
 	},
-	SetWorkers: {
+	actionWorkers: {
 		"set workers", "This is how many keys the controller runs at once, in this process, until it restarts. Runs that have begun go on.", "The number of workers was set.",
 	},
-	ObjectReconcile: {
+	objectReconcile: {
 		"reconcile now", "The object is reconciled at once, on the server that runs it, also if it was given up. A paused one is left alone.", "The object is reconciled, if it is not paused.",
 	},
-	ObjectPause: {
+	objectPause: {
 		"pause object", "Every server is asked to leave the object alone until it is resumed, in its deletion too. Packages external and lifecycle do; other reconcilers have to look at Paused. This lasts over restarts.", "The object is paused.",
 	},
-	ObjectResume: {
+	objectResume: {
 		"resume object", "The object is reconciled again.", "The object is reconciled again.",
 	},
-	RemoveFinalizer: {
+	removeFinalizer: {
 		"remove finalizer", "The finalizer is taken away by force. What it protects, such as a resource in a cloud, may be left behind. If it is the last one and deletion was asked for, the object is gone.", "The finalizer was removed.",
 	},
-	ReleasePrune: {
+	releasePrune: {
 		"release prune", "What is not declared any more is deleted again, as far as Prune's limits allow. Look first whether the declarations are as they should be.", "The inventory may prune again.",
 	},
-	RetryFailed: {
+	actionRetryFailed: {
 		"retry all that failed", "Every key of this controller whose last run failed runs at once, also those that were given up.", "The keys that failed run again.",
 	},
 }
@@ -62,13 +63,13 @@ var actionTexts = map[reconcile.Action]actionText{
 const maxWorkers = 10_000
 
 // act answers POST.
-func (h *Handler) act(ctx context.Context, w http.ResponseWriter, r *http.Request) {
+func (h *handler) act(ctx context.Context, w http.ResponseWriter, r *http.Request) {
 	if h.o.Authorise == nil {
 		w.Header().Set("Allow", "GET, HEAD")
 		http.Error(w, "this page only shows", http.StatusMethodNotAllowed)
 		return
 	}
-	if err := h.origin.Check(r); err != nil {
+	if err := origin.Check(h.origin, r, h.o.Hosts); err != nil {
 		http.Error(w, "this came from another site's page", http.StatusForbidden)
 		return
 	}
@@ -128,7 +129,7 @@ var errNoAction = errors.New("do is none of kick, forget, pause, resume, workers
 // page is the address of what the action is about.
 func (a Action) page(more ...string) string {
 	switch {
-	case a.Do == ReleasePrune:
+	case a.Do == releasePrune:
 		return link(more...)
 	case onObjects(a.Do):
 		return link(append([]string{"view", "object", "kind", a.Kind, "key", a.Key}, more...)...)
@@ -145,7 +146,7 @@ func readAction(r *http.Request) (Action, error) {
 	if _, known := actionTexts[a.Do]; !known {
 		return a, errNoAction
 	}
-	if a.Do == SetWorkers {
+	if a.Do == actionWorkers {
 		n, err := strconv.Atoi(f.Get("workers"))
 		if err != nil || n < 0 || n > maxWorkers {
 			return a, errors.New("workers is a number from 0 to " + strconv.Itoa(maxWorkers))
@@ -153,7 +154,7 @@ func readAction(r *http.Request) (Action, error) {
 		a.Workers = n
 	}
 	a = a.fields()
-	if onObjects(a.Do) && a.Do != ReleasePrune {
+	if onObjects(a.Do) && a.Do != releasePrune {
 		// As it prints: Authorise compares, and "/a" is read as "a".
 		key, err := store.ParseKey(a.Key)
 		if err != nil {
@@ -172,16 +173,16 @@ func (a Action) fields() Action {
 	} else {
 		a.Kind = ""
 	}
-	if a.Do != RemoveFinalizer {
+	if a.Do != removeFinalizer {
 		a.Finalizer = ""
 	}
-	if a.Do == SetWorkers || a.Do == RetryFailed || a.Do == ReleasePrune {
+	if a.Do == actionWorkers || a.Do == actionRetryFailed || a.Do == releasePrune {
 		a.Key = "" // they are on a controller, or a kind, as a whole
 	}
 	return a
 }
 
-func (h *Handler) carryOut(ctx context.Context, a Action) error {
+func (h *handler) carryOut(ctx context.Context, a Action) error {
 	if onObjects(a.Do) {
 		return h.carryOutOn(ctx, a)
 	}
@@ -190,9 +191,9 @@ func (h *Handler) carryOut(ctx context.Context, a Action) error {
 		return fmt.Errorf("%w: there is no controller of that name", errNoView)
 	}
 	switch a.Do {
-	case SetWorkers:
+	case actionWorkers:
 		return c.SetWorkers(a.Workers)
-	case RetryFailed:
+	case actionRetryFailed:
 		return retryFailed(ctx, c)
 	}
 	return c.Do(ctx, a.Do, a.Key, "by the debug page")
@@ -222,7 +223,7 @@ func retryFailed(ctx context.Context, c reconcile.Inspection) error {
 	}
 }
 
-func (h *Handler) log() *slog.Logger {
+func (h *handler) log() *slog.Logger {
 	if h.o.Logger != nil {
 		return h.o.Logger
 	}

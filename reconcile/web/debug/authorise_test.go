@@ -24,7 +24,7 @@ func TestActionIsAskedAboutWithoutFieldsThatItDoesNotHave(t *testing.T) {
 			return errors.New("not yours")
 		}
 	}
-	withObjects(t, ofTenant, func(t *testing.T, w *world, _ *store.Store[signIn, status], h *debug.Handler) {
+	withObjects(t, ofTenant, func(t *testing.T, w *world, _ *store.Store[signIn, status], h http.Handler) {
 		before := w.Buckets.Workers()
 		for _, pairs := range [][]string{
 			{"do", "workers", "c", "bucket", "key", "tenant-a", "workers", "0"},
@@ -58,7 +58,7 @@ func TestActionIsAskedAboutWithTheKeyThatItIsOn(t *testing.T) {
 			return nil
 		}
 	}
-	withObjects(t, others, func(t *testing.T, w *world, accounts *store.Store[signIn, status], h *debug.Handler) {
+	withObjects(t, others, func(t *testing.T, w *world, accounts *store.Store[signIn, status], h http.Handler) {
 		post(t, h, http.StatusForbidden, nil, "do", "object-pause", "kind", "account", "key", "root")
 		post(t, h, http.StatusForbidden, nil, "do", "object-pause", "kind", "account", "key", "/root")
 		post(t, h, http.StatusBadRequest, nil, "do", "object-pause", "kind", "account", "key", "a/")

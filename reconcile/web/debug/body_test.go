@@ -44,7 +44,7 @@ func TestActionWhoseBodyDoesNotComeInIsRefused(t *testing.T) {
 //
 // Negative control: mutant "a page waits without end for a body that it does not read".
 func TestBodyThatIsNotReadIsNotWaitedForWithoutEnd(t *testing.T) {
-	bubble(t, nil, func(t *testing.T, _ *world, h *debug.Handler) {
+	bubble(t, nil, func(t *testing.T, _ *world, h http.Handler) {
 		l := pipes.Serve(h)
 		defer l.Close()
 		for _, c := range []net.Conn{l.Half("GET", "/debug"), l.Half("POST", "/debug"), l.Half("PUT", "/debug"), l.Half("GET", "/debug?q="+strings.Repeat("a", 10<<10))} {

@@ -14,6 +14,7 @@ import (
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/depend"
 	"github.com/tendhq/tend/reconcile/external"
+	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/objects"
 )
 
@@ -28,7 +29,9 @@ type Options struct {
 	// bucket is nil. Default: none is shown.
 	Buckets func() []*ratelimit.Bucket
 	// Events are the events to show: an *external.Throttled. Default: none.
-	Events Events
+	Events interface {
+		Events(kind string, key store.Key, limit int) []external.Event
+	}
 	// Inventories are shown with their drift and orphans.
 	Inventories []Inventory
 	// Objects are the kinds whose objects are shown: [objects.Of] and [objects.OfCache].
@@ -58,11 +61,6 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Events is what [external.Throttled] keeps.
-type Events interface {
-	Events(q external.EventQuery) []external.Event
-}
-
 // Inventory is an *external.Inventory of any types, or something like it.
 type Inventory interface {
 	Snapshot() external.InventorySnapshot
@@ -79,7 +77,12 @@ type Section struct {
 // Action is what a request asks for. A field that the action does not need is empty,
 // whatever the request names.
 type Action struct {
-	// Do is the action: one of reconcile's, SetWorkers or RetryFailed.
+	// Do is the action. On a controller it is one of reconcile's, "workers", which sets how
+	// many keys it runs at once, or "retry-failed", which kicks every key whose last run failed.
+	// On an object, on every server, it is "object-reconcile", see
+	// [store.AnnotationReconcileNow], "object-pause" and "object-resume", which set
+	// Meta.Paused, or "object-remove-finalizer", which takes a finalizer away by force.
+	// "release-prune" lets the inventory of a kind prune again; it has no key.
 	Do         reconcile.Action `json:"do"`
 	Controller string           `json:"controller"`
 	// Key is the key as it prints, so that it can be compared; empty: the controller, or the
@@ -89,35 +92,27 @@ type Action struct {
 	// Kind is that of the object whose key Key is, for the actions on objects; Controller
 	// is empty then.
 	Kind      string `json:"kind,omitempty"`
-	Finalizer string `json:"finalizer,omitempty"` // of RemoveFinalizer
+	Finalizer string `json:"finalizer,omitempty"` // that is taken away
 }
 
-// SetWorkers is the action of setting how many keys a controller runs at once.
-const SetWorkers reconcile.Action = "workers"
-
-// RetryFailed is the action of kicking every key of a controller whose last run failed.
-const RetryFailed reconcile.Action = "retry-failed"
-
-// The actions on objects, which work on every server.
+// What Action.Do may be besides reconcile's.
 const (
-	// ObjectReconcile has the object reconciled now, see [store.AnnotationReconcileNow].
-	ObjectReconcile reconcile.Action = "object-reconcile"
-	// ObjectPause and ObjectResume set Meta.Paused.
-	ObjectPause  reconcile.Action = "object-pause"
-	ObjectResume reconcile.Action = "object-resume"
-	// RemoveFinalizer takes a finalizer away by force.
-	RemoveFinalizer reconcile.Action = "object-remove-finalizer"
-	// ReleasePrune lets the inventory of a kind prune again; it has no key.
-	ReleasePrune reconcile.Action = "release-prune"
+	actionWorkers     reconcile.Action = "workers"
+	actionRetryFailed reconcile.Action = "retry-failed"
+	objectReconcile   reconcile.Action = "object-reconcile"
+	objectPause       reconcile.Action = "object-pause"
+	objectResume      reconcile.Action = "object-resume"
+	removeFinalizer   reconcile.Action = "object-remove-finalizer"
+	releasePrune      reconcile.Action = "release-prune"
 )
 
 // onObjects reports whether an action is on an object or a kind, not on a controller.
 func onObjects(a reconcile.Action) bool {
-	return a == ObjectReconcile || a == ObjectPause || a == ObjectResume || a == RemoveFinalizer || a == ReleasePrune
+	return a == objectReconcile || a == objectPause || a == objectResume || a == removeFinalizer || a == releasePrune
 }
 
-// Handler serves the page. Make one with New.
-type Handler struct {
+// handler serves the page.
+type handler struct {
 	manager *reconcile.Manager
 	o       Options
 	origin  *http.CrossOriginProtection
@@ -138,11 +133,11 @@ var errSlow = errors.New("the page took longer than Options.Timeout")
 
 // New makes a page about what m runs, also about what is registered later. It
 // fails on a nil m, and on options that make no sense.
-func New(m *reconcile.Manager, o *Options) (*Handler, error) {
+func New(m *reconcile.Manager, o *Options) (http.Handler, error) {
 	if m == nil {
 		return nil, errors.New("debug: New: nil Manager")
 	}
-	h := &Handler{manager: m, origin: http.NewCrossOriginProtection(), slots: make(chan struct{}, maxAtOnce), finds: make(chan struct{}, maxAtOnce)}
+	h := &handler{manager: m, origin: http.NewCrossOriginProtection(), slots: make(chan struct{}, maxAtOnce), finds: make(chan struct{}, maxAtOnce)}
 	if o != nil {
 		h.o = *o
 	}
@@ -165,7 +160,7 @@ func New(m *reconcile.Manager, o *Options) (*Handler, error) {
 	return h, nil
 }
 
-func (h *Handler) buckets() []*ratelimit.Bucket {
+func (h *handler) buckets() []*ratelimit.Bucket {
 	if h.o.Buckets == nil {
 		return nil
 	}
@@ -187,7 +182,7 @@ func (o *Options) check() error {
 }
 
 // ServeHTTP implements [http.Handler].
-func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(h.o.Timeout + writeTime)) // where it can be set
 	body.Within(w, r, h.o.Timeout)
 	protect(w.Header())
@@ -226,7 +221,7 @@ func protect(h http.Header) {
 	h.Set("Vary", "Accept")
 }
 
-func (h *Handler) controllers() (cs []reconcile.Inspection) {
+func (h *handler) controllers() (cs []reconcile.Inspection) {
 	for _, r := range h.manager.Runners() {
 		if c, ok := reconcile.Inspect(r); ok {
 			cs = append(cs, c)
@@ -236,7 +231,7 @@ func (h *Handler) controllers() (cs []reconcile.Inspection) {
 	return cs
 }
 
-func (h *Handler) controller(name string) (reconcile.Inspection, bool) {
+func (h *handler) controller(name string) (reconcile.Inspection, bool) {
 	for _, c := range h.controllers() {
 		if c.Name() == name {
 			return c, true

@@ -23,7 +23,7 @@ import (
 )
 
 func TestOverviewSaysWhatRunsWhatFailsAndWhy(t *testing.T) {
-	bubble(t, nil, func(t *testing.T, w *world, h *debug.Handler) {
+	bubble(t, nil, func(t *testing.T, w *world, h http.Handler) {
 		text := get(t, h, http.StatusOK, "format", "text")
 		wantAll(t, text,
 			"== Controllers", "bucket", "audit", "1 of 4",
@@ -43,7 +43,7 @@ func TestOverviewSaysWhatRunsWhatFailsAndWhy(t *testing.T) {
 }
 
 func TestFormsOfAPageSayTheSame(t *testing.T) {
-	bubble(t, nil, func(t *testing.T, w *world, h *debug.Handler) {
+	bubble(t, nil, func(t *testing.T, w *world, h http.Handler) {
 		var page struct {
 			Overview struct {
 				Controllers []struct {
@@ -89,7 +89,7 @@ func TestFormsOfAPageSayTheSame(t *testing.T) {
 }
 
 func TestEveryKeySaysWhyItIsNotRunning(t *testing.T) {
-	bubble(t, nil, func(t *testing.T, w *world, h *debug.Handler) {
+	bubble(t, nil, func(t *testing.T, w *world, h http.Handler) {
 		q := w.Buckets.Queue()
 		q.Hold(q.OfKey(store.Key{Name: "data"}), queue.Hold{Reason: "maintenance until noon"})
 		_ = w.Buckets.Kick(store.Key{Name: "data"})
@@ -120,7 +120,7 @@ func TestEveryKeySaysWhyItIsNotRunning(t *testing.T) {
 // Quotas are made when they are first used, which is mostly after the page.
 func TestBucketsThatComeLaterAreShown(t *testing.T) {
 	var all []*ratelimit.Bucket
-	bubble(t, func(o *debug.Options) { o.Buckets = func() []*ratelimit.Bucket { return all } }, func(t *testing.T, _ *world, h *debug.Handler) {
+	bubble(t, func(o *debug.Options) { o.Buckets = func() []*ratelimit.Bucket { return all } }, func(t *testing.T, _ *world, h http.Handler) {
 		if text := get(t, h, http.StatusOK, "format", "text"); strings.Contains(text, "dns/write") {
 			t.Error("a bucket is shown that there is not yet")
 		}
@@ -130,7 +130,7 @@ func TestBucketsThatComeLaterAreShown(t *testing.T) {
 }
 
 func TestKeysAreFilteredSearchedSortedAndPaged(t *testing.T) {
-	bubble(t, nil, func(t *testing.T, w *world, h *debug.Handler) {
+	bubble(t, nil, func(t *testing.T, w *world, h http.Handler) {
 		for i := range 25 {
 			if err := w.Audit.Queue().AddAfter(fmt.Sprintf("item-%02d", i), time.Duration(100-i)*time.Hour); err != nil {
 				t.Fatal(err)
@@ -180,7 +180,7 @@ func TestKeysAreFilteredSearchedSortedAndPaged(t *testing.T) {
 }
 
 func TestWhatIsAskedForWronglyIsRefused(t *testing.T) {
-	bubble(t, nil, func(t *testing.T, w *world, h *debug.Handler) {
+	bubble(t, nil, func(t *testing.T, w *world, h http.Handler) {
 		for _, c := range []struct {
 			want  int
 			pairs []string
@@ -225,7 +225,7 @@ func TestWhatIsAskedForWronglyIsRefused(t *testing.T) {
 // there; without printable in plain, the escape sequence was.
 func TestHostileTextIsShownAndDoesNothing(t *testing.T) {
 	long := strings.Repeat("k", 100_000)
-	bubble(t, nil, func(t *testing.T, w *world, h *debug.Handler) {
+	bubble(t, nil, func(t *testing.T, w *world, h http.Handler) {
 		if err := w.Audit.Queue().AddAfter("a\nfake-row parked\r\x1b[2J\u202etxt.exe\u2066"+hostile+"\xff", time.Hour); err != nil {
 			t.Fatal(err)
 		}
@@ -264,7 +264,7 @@ func TestHostileTextIsShownAndDoesNothing(t *testing.T) {
 }
 
 func TestBrowserIsToldToRunNothing(t *testing.T) {
-	bubble(t, nil, func(t *testing.T, w *world, h *debug.Handler) {
+	bubble(t, nil, func(t *testing.T, w *world, h http.Handler) {
 		header := send(t, h, http.StatusOK, httptest.NewRequest(http.MethodGet, "http://localhost/debug", nil)).Header()
 		policy := header.Get("Content-Security-Policy")
 		wantAll(t, policy, "default-src 'none'", "style-src 'sha256-", "form-action 'self'", "base-uri 'none'", "frame-ancestors 'none'")
@@ -284,7 +284,7 @@ func TestBrowserIsToldToRunNothing(t *testing.T) {
 // A web site that gave its name the address of this server reads nothing, on any
 // interface.
 func TestOnlyNamesThatAreAllowedAreServed(t *testing.T) {
-	bubble(t, func(o *debug.Options) { o.Hosts = []string{"debug.example.com"} }, func(t *testing.T, w *world, h *debug.Handler) {
+	bubble(t, func(o *debug.Options) { o.Hosts = []string{"debug.example.com"} }, func(t *testing.T, w *world, h http.Handler) {
 		for _, c := range []struct {
 			local, host string
 			want        int
@@ -311,7 +311,7 @@ func TestOnlyNamesThatAreAllowedAreServed(t *testing.T) {
 }
 
 func TestPageOnlyShowsUnlessActionsAreEnabled(t *testing.T) {
-	bubble(t, nil, func(t *testing.T, w *world, h *debug.Handler) {
+	bubble(t, nil, func(t *testing.T, w *world, h http.Handler) {
 		post(t, h, http.StatusMethodNotAllowed, nil, "do", "kick", "c", "bucket", "key", "failing-a")
 		get(t, h, http.StatusOK, "do", "kick", "c", "bucket", "key", "failing-a") // a GET is never an action
 		for _, pairs := range [][]string{nil, {"c", "bucket"}, {"c", "bucket", "key", "failing-a"}} {
@@ -337,7 +337,7 @@ func allow(asked *[]debug.Action) func(*debug.Options) {
 
 func TestActionsDoWhatTheySay(t *testing.T) {
 	var asked []debug.Action
-	bubble(t, allow(&asked), func(t *testing.T, w *world, h *debug.Handler) {
+	bubble(t, allow(&asked), func(t *testing.T, w *world, h http.Handler) {
 		key := func(name string) reconcile.KeySnapshot {
 			synctest.Wait()
 			k, _ := inspected(w.Buckets).Key(t.Context(), name)
@@ -392,7 +392,7 @@ func TestActionsDoWhatTheySay(t *testing.T) {
 
 func TestActionsThatCannotBeAreRefused(t *testing.T) {
 	var asked []debug.Action
-	bubble(t, allow(&asked), func(t *testing.T, w *world, h *debug.Handler) {
+	bubble(t, allow(&asked), func(t *testing.T, w *world, h http.Handler) {
 		for _, c := range []struct {
 			want  int
 			pairs []string
@@ -413,7 +413,7 @@ func TestActionsThatCannotBeAreRefused(t *testing.T) {
 		}
 	})
 	no := errors.New("only on weekdays")
-	bubble(t, func(o *debug.Options) { o.Authorise = func(*http.Request, debug.Action) error { return no } }, func(t *testing.T, w *world, h *debug.Handler) {
+	bubble(t, func(o *debug.Options) { o.Authorise = func(*http.Request, debug.Action) error { return no } }, func(t *testing.T, w *world, h http.Handler) {
 		wantAll(t, post(t, h, http.StatusForbidden, nil, "do", "kick", "c", "bucket", "key", "failing-a").Body.String(), no.Error())
 		if k, _ := inspected(w.Buckets).Key(t.Context(), "failing-a"); k.Attempts != 1 {
 			t.Errorf("it ran: %+v", k)
@@ -428,7 +428,7 @@ func TestActionsThatCannotBeAreRefused(t *testing.T) {
 // Origin were carried out.
 func TestAnotherSitesPageCannotAct(t *testing.T) {
 	var asked []debug.Action
-	bubble(t, allow(&asked), func(t *testing.T, w *world, h *debug.Handler) {
+	bubble(t, allow(&asked), func(t *testing.T, w *world, h http.Handler) {
 		for _, c := range []struct {
 			header, value string
 			want          int
@@ -449,8 +449,38 @@ func TestAnotherSitesPageCannotAct(t *testing.T) {
 	}
 }
 
+// A proxy may rewrite the Host of what it passes on: a page under a name of Hosts is our own.
+// Before: 403, although Hosts allowed the name.
+func TestPageBehindAProxyThatRewritesHostCanAct(t *testing.T) {
+	var asked []debug.Action
+	hosts := func(o *debug.Options) { allow(&asked)(o); o.Hosts = []string{"tend.example", "*"} }
+	bubble(t, hosts, func(t *testing.T, w *world, h *debug.Handler) {
+		for _, c := range []struct {
+			origin, site string
+			want         int
+		}{
+			{"https://tend.example", "", http.StatusSeeOther},
+			{"https://TEND.example:8443", "", http.StatusSeeOther},
+			{"https://tend.example", "cross-site", http.StatusForbidden},
+			{"https://tend.example.evil.example", "", http.StatusForbidden},
+			{"null", "", http.StatusForbidden},
+		} {
+			post(t, h, c.want, func(r *http.Request) {
+				r.Host = "10.0.0.3:8080"
+				r.Header.Set("Origin", c.origin)
+				if c.site != "" {
+					r.Header.Set("Sec-Fetch-Site", c.site)
+				}
+			}, "do", "kick", "c", "bucket", "key", "logs")
+		}
+	})
+	if len(asked) != 2 {
+		t.Errorf("%d were asked about, want the 2 of our own", len(asked))
+	}
+}
+
 func TestKeyShowsItsEventsAndOthersDoNot(t *testing.T) {
-	bubble(t, nil, func(t *testing.T, w *world, h *debug.Handler) {
+	bubble(t, nil, func(t *testing.T, w *world, h http.Handler) {
 		for range 3 {
 			_ = w.Events.Record(t.Context(), external.Event{Reason: "Updated", Message: "versioning on", Kind: "bucket", Key: store.Key{Name: "data"}, Time: time.Now(), Count: 1})
 		}
@@ -464,7 +494,7 @@ func TestKeyShowsItsEventsAndOthersDoNot(t *testing.T) {
 }
 
 func TestFindingsArePaged(t *testing.T) {
-	bubble(t, nil, func(t *testing.T, w *world, h *debug.Handler) {
+	bubble(t, nil, func(t *testing.T, w *world, h http.Handler) {
 		w.Report.Missing = make([]external.Finding, 250)
 		for i := range w.Report.Missing {
 			w.Report.Missing[i].Key = store.Key{Name: fmt.Sprintf("missing-%03d", i)}
@@ -497,7 +527,7 @@ func TestFindingsArePaged(t *testing.T) {
 func TestPageThatTakesTooLongEnds(t *testing.T) {
 	bubble(t, func(o *debug.Options) {
 		o.Timeout = 2 * time.Second
-	}, func(t *testing.T, w *world, h *debug.Handler) {
+	}, func(t *testing.T, w *world, h http.Handler) {
 		release := make(chan struct{})
 		slow := must(debug.New(&w.Manager, &debug.Options{
 			Timeout:  2 * time.Second,
@@ -527,7 +557,7 @@ func TestPageThatTakesTooLongEnds(t *testing.T) {
 
 // Pages that look at all keys of a controller lock out each other only.
 func TestBusyFindsDoNotLockOutTheOverview(t *testing.T) {
-	bubble(t, nil, func(t *testing.T, w *world, h *debug.Handler) {
+	bubble(t, nil, func(t *testing.T, w *world, h http.Handler) {
 		release := make(chan struct{})
 		slow := must(debug.New(&w.Manager, &debug.Options{Events: blockedEvents(release)}))
 		answers := make(chan int, 4)
@@ -552,10 +582,10 @@ func TestBusyFindsDoNotLockOutTheOverview(t *testing.T) {
 // blockedEvents answers when it is closed.
 type blockedEvents chan struct{}
 
-func (b blockedEvents) Events(external.EventQuery) []external.Event { <-b; return nil }
+func (b blockedEvents) Events(string, store.Key, int) []external.Event { <-b; return nil }
 
 func TestShownRunsAreTheLongest(t *testing.T) {
-	bubble(t, nil, func(t *testing.T, w *world, h *debug.Handler) {
+	bubble(t, nil, func(t *testing.T, w *world, h http.Handler) {
 		if err := w.Buckets.SetWorkers(100); err != nil {
 			t.Fatal(err)
 		}
@@ -576,7 +606,7 @@ func TestShownRunsAreTheLongest(t *testing.T) {
 
 // Nothing that is worked out for a page is kept by it or shared with it.
 func TestPageChangesNothing(t *testing.T) {
-	bubble(t, nil, func(t *testing.T, w *world, h *debug.Handler) {
+	bubble(t, nil, func(t *testing.T, w *world, h http.Handler) {
 		long := strings.Repeat("x", 5000)
 		w.Report.Orphans[0].Mark.UID = long
 		before := w.Buckets.Snapshot()

@@ -26,7 +26,7 @@ func because(k reconcile.KeySnapshot, c reconcile.Snapshot, now time.Time) strin
 		if k.Error == "" {
 			return "it asked to be run again, and is " + when(k.Next, now)
 		}
-		if k.Throttled {
+		if k.Throttled && !k.Failing {
 			return "what it calls asked it to wait, which counts as no failure; it is tried again " + when(k.Next, now)
 		}
 		return fmt.Sprintf("it failed %s, and is tried again %s", times(k.Attempts), when(k.Next, now))

@@ -19,7 +19,7 @@ type reconciler = func(ctx context.Context, key string) (reconcile.Result, error
 
 // single runs f in fake time with the page of a controller named "volumes" whose
 // reconciler is run.
-func single(t *testing.T, o reconcile.Options[string], run reconciler, f func(c *reconcile.Controller[string], h *debug.Handler)) {
+func single(t *testing.T, o reconcile.Options[string], run reconciler, f func(c *reconcile.Controller[string], h http.Handler)) {
 	t.Helper()
 	with(t, func() (*reconcile.Controller[string], error) {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -28,7 +28,7 @@ func single(t *testing.T, o reconcile.Options[string], run reconciler, f func(c 
 }
 
 // with is single for the controller that build makes.
-func with(t *testing.T, build func() (*reconcile.Controller[string], error), f func(c *reconcile.Controller[string], h *debug.Handler)) {
+func with(t *testing.T, build func() (*reconcile.Controller[string], error), f func(c *reconcile.Controller[string], h http.Handler)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		c := must(build())
@@ -71,7 +71,7 @@ func TestPageOfAStuckKeySaysSoAndWhereItStands(t *testing.T) {
 	}
 	for _, batch := range []bool{false, true} {
 		o := reconcile.Options[string]{Workers: 2, Timeout: 10 * time.Second}
-		check := func(c *reconcile.Controller[string], h *debug.Handler) {
+		check := func(c *reconcile.Controller[string], h http.Handler) {
 			release = make(chan struct{}) // of this bubble
 			add(t, c, "stuck")
 			time.Sleep(3 * time.Second)
@@ -99,7 +99,7 @@ func TestPageOfAStuckKeySaysSoAndWhereItStands(t *testing.T) {
 func TestThrottledKeyHasNotFailed(t *testing.T) {
 	single(t, reconcile.Options[string]{}, func(context.Context, string) (reconcile.Result, error) {
 		return reconcile.Result{}, ratelimit.Throttled(nil, time.Now().Add(time.Minute), errors.New("429 Too Many Requests"))
-	}, func(c *reconcile.Controller[string], h *debug.Handler) {
+	}, func(c *reconcile.Controller[string], h http.Handler) {
 		add(t, c, "k")
 		time.Sleep(6 * time.Second)
 		page := get(t, h, http.StatusOK, "c", "volumes", "key", "k", "format", "text")
@@ -116,7 +116,7 @@ func TestThrottledKeyHasNotFailed(t *testing.T) {
 func TestHealthyPollerSucceeds(t *testing.T) {
 	single(t, reconcile.Options[string]{}, func(context.Context, string) (reconcile.Result, error) {
 		return reconcile.Result{RequeueAfter: time.Minute}, nil
-	}, func(c *reconcile.Controller[string], h *debug.Handler) {
+	}, func(c *reconcile.Controller[string], h http.Handler) {
 		add(t, c, "k")
 		time.Sleep(2*time.Minute + time.Second)
 		page := get(t, h, http.StatusOK, "c", "volumes", "format", "text")
@@ -129,7 +129,7 @@ func TestHealthyPollerSucceeds(t *testing.T) {
 
 // Seen to fail: the overview had no search.
 func TestOverviewSearchesTheKeysOfAllControllers(t *testing.T) {
-	bubble(t, nil, func(t *testing.T, w *world, h *debug.Handler) {
+	bubble(t, nil, func(t *testing.T, w *world, h http.Handler) {
 		add(t, w.Audit, "data-audit")
 		synctest.Wait()
 		wantAll(t, get(t, h, http.StatusOK), `type="search"`)
@@ -148,7 +148,7 @@ func TestOverviewSearchesTheKeysOfAllControllers(t *testing.T) {
 
 // Seen to fail: the graph was Mermaid's source text.
 func TestGraphIsDrawn(t *testing.T) {
-	bubble(t, nil, func(t *testing.T, w *world, h *debug.Handler) {
+	bubble(t, nil, func(t *testing.T, w *world, h http.Handler) {
 		html := get(t, h, http.StatusOK)
 		wantAll(t, html, "<svg", `role="img"`, "</svg>")
 		if strings.Contains(html, "flowchart") {
@@ -162,7 +162,7 @@ func TestGraphIsDrawn(t *testing.T) {
 // Seen to fail: a click on "forget" forgot.
 func TestActionIsAskedAboutBefore(t *testing.T) {
 	var asked []debug.Action
-	bubble(t, allow(&asked), func(t *testing.T, w *world, h *debug.Handler) {
+	bubble(t, allow(&asked), func(t *testing.T, w *world, h http.Handler) {
 		for _, at := range [][]string{{"c", "bucket", "key", "parked-b"}, {"c", "bucket"}} {
 			if html := get(t, h, http.StatusOK, at...); strings.Contains(html, `method="post"`) {
 				t.Errorf("%v: a button acts at once:\n%s", at, html)
@@ -183,14 +183,14 @@ func TestActionIsAskedAboutBefore(t *testing.T) {
 	if len(asked) != 0 {
 		t.Errorf("questions acted: %+v", asked)
 	}
-	bubble(t, nil, func(t *testing.T, w *world, h *debug.Handler) {
+	bubble(t, nil, func(t *testing.T, w *world, h http.Handler) {
 		get(t, h, http.StatusNotFound, "c", "bucket", "ask", "pause") // nothing is allowed, so nothing is asked
 	})
 }
 
 // Seen to fail: a page could only be reloaded by hand.
 func TestPageRefreshesIfAskedTo(t *testing.T) {
-	bubble(t, nil, func(t *testing.T, w *world, h *debug.Handler) {
+	bubble(t, nil, func(t *testing.T, w *world, h http.Handler) {
 		if html := get(t, h, http.StatusOK, "c", "bucket"); strings.Contains(html, "http-equiv") {
 			t.Error("it refreshes without being asked to")
 		} else {
@@ -224,7 +224,7 @@ func TestKeyThatStillFailsIsNotShownAsThrottled(t *testing.T) {
 			return reconcile.Result{}, errors.New("409 the name is taken")
 		}
 		return reconcile.Result{StillFailing: true, RequeueAfter: time.Minute}, nil
-	}, func(c *reconcile.Controller[string], h *debug.Handler) {
+	}, func(c *reconcile.Controller[string], h http.Handler) {
 		add(t, c, "k")
 		time.Sleep(10 * time.Second)
 		for _, format := range []string{"text", "html"} {
@@ -236,6 +236,35 @@ func TestKeyThatStillFailsIsNotShownAsThrottled(t *testing.T) {
 		}
 		if k, _ := inspected(c).Key(t.Context(), "k"); k.Throttled || k.Attempts != 1 || runs < 2 {
 			t.Errorf("after %d runs it is %+v", runs, k)
+		}
+	})
+}
+
+// Result.Requeue raises the attempts, for its backoff, and is no failure: a key that asked to run again
+// and was asked to wait since then does not fail, and is not retried as one that does.
+// Seen to fail: "volumes: k fails (429 Too Many Requests)", in red.
+func TestKeyThatAskedToRunAgainDoesNotFail(t *testing.T) {
+	runs := 0
+	single(t, reconcile.Options[string]{}, func(context.Context, string) (reconcile.Result, error) {
+		if runs++; runs < 3 {
+			return reconcile.Result{Requeue: true}, nil
+		}
+		return reconcile.Result{}, ratelimit.Throttled(nil, time.Now().Add(time.Minute), errors.New("429 Too Many Requests"))
+	}, func(c *reconcile.Controller[string], h *debug.Handler) {
+		add(t, c, "k")
+		time.Sleep(10 * time.Second)
+		k, _ := inspected(c).Key(t.Context(), "k")
+		if k.Failing || !k.Throttled || k.Attempts == 0 {
+			t.Fatalf("after %d runs it is %+v", runs, k)
+		}
+		overview := get(t, h, http.StatusOK, "format", "text")
+		wantAll(t, overview, "Nothing fails, and nothing is stuck.", "no key's last run failed")
+		page, err := inspected(c).Keys(t.Context(), reconcile.KeyQuery{Failed: true})
+		if err != nil || len(page.Keys) != 0 {
+			t.Errorf("keys that failed: %+v, %v; want none", page.Keys, err)
+		}
+		if one := get(t, h, http.StatusOK, "c", "volumes", "key", "k", "format", "text"); strings.Contains(one, "failures in a row") {
+			t.Errorf("failures are shown where none was:\n%s", one)
 		}
 	})
 }

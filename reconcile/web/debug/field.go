@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/objects"
 )
@@ -23,6 +24,8 @@ type (
 		Total  int            `json:"total"`
 		States map[string]int `json:"states"`
 		Error  string         `json:"error,omitempty"` // they cannot be listed
+		// StandsOff counts, by the condition's reason, objects that runs leave alone without failing.
+		StandsOff map[string]int `json:"standsOff,omitempty"`
 		// Partial: they are those of this server's shards, and there may be others.
 		Partial bool        `json:"partial,omitempty"`
 		rows    []fieldCell // if Each is 1, by key
@@ -51,20 +54,47 @@ func (r objectRow) fieldState() string {
 }
 
 // failing reports whether the last reconcile of the object could not do its work. One that is
-// paused is Synced=False for that alone: packages external and lifecycle say so.
+// paused is Synced=False for that alone: packages external and lifecycle say so. A run that panics
+// may have written nothing: the key in the queue tells.
 func (r objectRow) failing() bool {
-	return !r.Paused && slices.ContainsFunc(r.Conditions, func(c store.Condition) bool {
+	return !r.Paused && (r.keyFails || slices.ContainsFunc(r.Conditions, func(c store.Condition) bool {
 		return c.Type == store.ConditionSynced && c.Status == store.False
-	})
+	}))
+}
+
+// failingKeys are the printed keys of a kind whose last run failed on this server.
+func (h *handler) failingKeys(ctx context.Context, kind string) (map[string]bool, error) {
+	keys := map[string]bool{}
+	for _, c := range h.controllers() {
+		if c.Snapshot().Kind != kind {
+			continue
+		}
+		q := reconcile.KeyQuery{Failed: true, Limit: 1000}
+		for more := true; more; {
+			page, err := c.Keys(ctx, q)
+			if err != nil {
+				return nil, err
+			}
+			for _, k := range page.Keys {
+				keys[k.Key] = true
+			}
+			q.From, more = page.Next, page.More
+		}
+	}
+	return keys, nil
 }
 
 // field counts all objects, and keeps their keys as long as there are few enough.
-func (h *Handler) field(ctx context.Context) *fieldView {
+func (h *handler) field(ctx context.Context) *fieldView {
 	v := &fieldView{Each: 1}
 	kept := 0
 	for _, k := range h.o.Objects {
-		one := fieldKind{Kind: k.Kind(), States: map[string]int{}, Partial: objects.Partial(k)}
-		if err := one.read(ctx, k, &kept); err != nil {
+		one := fieldKind{Kind: k.Kind(), States: map[string]int{}, StandsOff: map[string]int{}, Partial: objects.Partial(k)}
+		fails, err := h.failingKeys(ctx, k.Kind())
+		if err == nil {
+			err = one.read(ctx, k, fails, &kept)
+		}
+		if err != nil {
 			one.Error = err.Error()
 		}
 		v.Kinds = append(v.Kinds, one)
@@ -81,7 +111,7 @@ func (h *Handler) field(ctx context.Context) *fieldView {
 	return v
 }
 
-func (f *fieldKind) read(ctx context.Context, k objects.Kind, kept *int) error {
+func (f *fieldKind) read(ctx context.Context, k objects.Kind, fails map[string]bool, kept *int) error {
 	for o, err := range objects.States(ctx, k, store.Selector{}) {
 		if err == nil {
 			err = context.Cause(ctx)
@@ -90,8 +120,11 @@ func (f *fieldKind) read(ctx context.Context, k objects.Kind, kept *int) error {
 			return err
 		}
 		f.Total++
-		state := stateOf(o)
+		state := stateOf(o, len(fails) > 0 && fails[o.Key().String()])
 		f.States[state]++
+		if why := standsOff(o, state); why != "" && !fails[o.Key().String()] {
+			f.StandsOff[why]++
+		}
 		if *kept++; *kept <= maxCells {
 			f.rows = append(f.rows, fieldCell{state, o.Key().String(), o.Key()})
 		}
@@ -99,11 +132,25 @@ func (f *fieldKind) read(ctx context.Context, k objects.Kind, kept *int) error {
 	return nil
 }
 
+// standsOff says why the runs of an object do nothing for it although none fails; empty: they do, or
+// the object waits for its turn, or its kind has secrets, for which a reason would have to be searched.
+func standsOff(o objects.Object, state string) string {
+	if state != "failing" {
+		return ""
+	}
+	for _, c := range o.Conditions {
+		if c.Type == store.ConditionSynced && c.Status == store.False {
+			return c.Reason
+		}
+	}
+	return ""
+}
+
 // stateOf is fieldState without a copy of the object: there may be a million.
-func stateOf(o objects.Object) string {
+func stateOf(o objects.Object, keyFails bool) string {
 	return objectRow{
 		Phase: string(o.Phase), Generation: o.Generation, Observed: o.ObservedGeneration, Deleted: o.Deleted, Paused: o.Paused,
-		Conditions: o.Conditions, Error: errorText(o.Err),
+		Conditions: o.Conditions, Error: errorText(o.Err), keyFails: keyFails,
 	}.fieldState()
 }
 

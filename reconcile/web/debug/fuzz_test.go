@@ -47,7 +47,7 @@ func FuzzHandler(f *testing.F) {
 		if err != nil {
 			return // net/http would have answered
 		}
-		bubble(t, func(o *debug.Options) { o.Authorise = authorise }, func(t *testing.T, w *world, h *debug.Handler) {
+		bubble(t, func(o *debug.Options) { o.Authorise = authorise }, func(t *testing.T, w *world, h http.Handler) {
 			if err := judge(h, r, func() any { return stateOf(w) }); err != nil {
 				t.Errorf("%v\n%q", err, raw)
 			}
@@ -200,7 +200,7 @@ func judgeBody(kind, body string) error {
 // thing. Ours it accepts.
 func TestJudgeRejectsHandlersThatDoWhatTheyMustNot(t *testing.T) {
 	raw := "GET /?c=audit&key=%22%3E%3Cimg+src%3Dx%3E%1b HTTP/1.1\r\nHost: localhost\r\n\r\n"
-	bubble(t, func(o *debug.Options) { o.Authorise = authorise }, func(t *testing.T, w *world, h *debug.Handler) {
+	bubble(t, func(o *debug.Options) { o.Authorise = authorise }, func(t *testing.T, w *world, h http.Handler) {
 		for what, after := range map[string]func(w http.ResponseWriter, r *http.Request){
 			"":         func(http.ResponseWriter, *http.Request) {},
 			"panicked": func(http.ResponseWriter, *http.Request) { panic("boom") },

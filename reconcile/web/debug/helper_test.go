@@ -33,7 +33,7 @@ func must[T any](x T, err error) T {
 }
 
 // bubble runs f in fake time with a world that has settled.
-func bubble(t *testing.T, change func(*debug.Options), f func(t *testing.T, w *world, h *debug.Handler)) {
+func bubble(t *testing.T, change func(*debug.Options), f func(t *testing.T, w *world, h http.Handler)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := debugworld.New()

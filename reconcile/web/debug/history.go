@@ -64,7 +64,7 @@ func (r *ring) values(of func(sample) uint32) []float64 {
 
 // keep takes a sample of all controllers and buckets, and has controllers keep the runs of
 // their keys.
-func (h *Handler) keep() {
+func (h *handler) keep() {
 	now := time.Now()
 	h.history.mu.Lock()
 	defer h.history.mu.Unlock()

@@ -38,7 +38,7 @@ func TestHistoryOfABucketGoesOnWhenTokensComeBack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h := &Handler{o: Options{Buckets: func() []*ratelimit.Bucket { return []*ratelimit.Bucket{b} }}, manager: &reconcile.Manager{}}
+		h := &handler{o: Options{Buckets: func() []*ratelimit.Bucket { return []*ratelimit.Bucket{b} }}, manager: &reconcile.Manager{}}
 		for i, change := range []func(){
 			func() {}, func() { b.Charge(50) }, func() { b.Refund(10) }, func() { b.Charge(5) },
 		} {

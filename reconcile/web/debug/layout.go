@@ -336,10 +336,18 @@ func (p *printer) failing(v *overview) {
 	p.add(s)
 }
 
+// attempts is bad news unless the key only asked to be run again.
+func attempts(k keyRow) cell {
+	if !k.Failing {
+		return some(k.Attempts, "")
+	}
+	return some(k.Attempts, "bad")
+}
+
 // lastError is bad news unless the run was only asked to wait.
 func lastError(k keyRow) cell {
 	c := bad(k.Error)
-	if k.Throttled {
+	if !k.Failing {
 		c.Look = "long warn"
 	}
 	return c
@@ -397,7 +405,7 @@ func (p *printer) ask(v *askView) {
 		p.Trail = append(p.Trail, cell{Text: clean(v.Key), Link: of.page()})
 	}
 	form := &actionForm{Title: says.button, Do: of.Do, Controller: of.Controller, Key: of.Key, Kind: of.Kind, Finalizer: of.Finalizer, Back: of.page()}
-	if v.Do == SetWorkers {
+	if v.Do == actionWorkers {
 		form.Workers = strconv.Itoa(v.Workers)
 	}
 	p.add(section{Note: v.Question, Ask: form})
@@ -414,7 +422,7 @@ func actions(controller, key string, do ...reconcile.Action) (links []cell) {
 
 func stateLook(k keyRow) string {
 	switch {
-	case k.State == "parked", k.State == "backing off" && !k.Throttled:
+	case k.State == "parked", k.State == "backing off" && k.Failing:
 		return "bad"
 	case k.State == "throttled", k.State == "held", k.Throttled:
 		return "warn"
@@ -451,7 +459,7 @@ func (p *printer) inventories(all []inventoryView) {
 		if v.Held != "" {
 			s.Note, s.Bad = s.Note+"; nothing is pruned: "+clean(v.Held), true
 			if p.may {
-				s.Actions = []cell{{Text: actionTexts[ReleasePrune].button, Link: link("ask", string(ReleasePrune), "kind", v.Kind)}}
+				s.Actions = []cell{{Text: actionTexts[releasePrune].button, Link: link("ask", string(releasePrune), "kind", v.Kind)}}
 			}
 		}
 		p.add(s)
@@ -638,7 +646,7 @@ func (p *printer) head(v *oneView) {
 		if c.Paused != "" {
 			pause = reconcile.ActionResume
 		}
-		s.Actions = actions(c.Name, "", pause, SetWorkers, RetryFailed)
+		s.Actions = actions(c.Name, "", pause, actionWorkers, actionRetryFailed)
 	}
 	p.add(s)
 }
@@ -656,7 +664,7 @@ func (p *printer) keys(v *oneView) {
 			why += "; added for: " + strings.Join(k.Reasons, ", ")
 		}
 		s.Rows = append(s.Rows, []cell{
-			linked(k.Key, keyLink(v.Summary.Name, k.exact)), looks(stateLook(k), k.State), moment(k.Since, p.now), some(k.Attempts, "bad"), long(why), lastError(k),
+			linked(k.Key, keyLink(v.Summary.Name, k.exact)), looks(stateLook(k), k.State), moment(k.Since, p.now), attempts(k), long(why), lastError(k),
 		})
 	}
 	if f.from != "" {
@@ -709,12 +717,15 @@ func (p *printer) key(v *keyView) {
 			{plain(why), looks(stuckLook(v.Run), k.Because)},
 			{plain("since"), moment(k.Since, p.now)},
 			{plain("runs next"), moment(k.Next, p.now)},
-			{plain("failures in a row"), some(k.Attempts, "bad")},
+			{plain("failures in a row"), attempts(*k)},
 			{plain("last error"), lastError(*k)},
 			{plain("added for"), long(strings.Join(k.Reasons, ", "))},
 			{plain("priority"), looks("num", strconv.Itoa(k.Priority))},
 		}
 		s.Rows = append(s.Rows, []cell{plain("tenant"), plain(k.Tenant)})
+		if !k.Failing {
+			s.Rows[4][0].Text = "runs again in a row"
+		}
 		if k.Attempts == 0 {
 			s.Rows[4][1] = cell{} // left out
 		}

@@ -9,6 +9,7 @@ import (
 	"math"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,7 +17,6 @@ import (
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/queue/ratelimit"
 	"github.com/tendhq/tend/reconcile"
-	"github.com/tendhq/tend/reconcile/external"
 	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/reconcile/web/debug"
 	"github.com/tendhq/tend/store"
@@ -29,7 +29,7 @@ import (
 type shop struct {
 	manager    *reconcile.Manager
 	store      *store.Store[spec, status]
-	h          *debug.Handler
+	h          http.Handler
 	controller *reconcile.Controller[reconcile.Request]
 	quota      *ratelimit.Bucket
 }
@@ -244,7 +244,7 @@ func TestPausedObjectIsNotFailing(t *testing.T) {
 		if !o.Paused {
 			return makeReady(s, o)
 		}
-		o.SetCondition(store.Condition{Type: store.ConditionSynced, Status: store.False, Reason: external.ReasonPaused})
+		o.SetCondition(store.Condition{Type: store.ConditionSynced, Status: store.False, Reason: "ReconcilePaused"})
 		_, err := s.store.UpdateStatus(context.Background(), o)
 		return reconcile.Result{}, err
 	}, func(t *testing.T, s *shop) {
@@ -315,5 +315,52 @@ func TestObjectsOfACacheOfShardsAreNotAll(t *testing.T) {
 		}
 		wantAll(t, get(t, s.h, http.StatusOK, "format", "text"), "2 of this server's shards")
 		wantAll(t, get(t, s.h, http.StatusOK, "view", "objects", "kind", "bucket", "format", "text"), "2 of this server's shards; others have the rest: 2 ready")
+	})
+}
+
+// An object that is Ready by an earlier run, and whose every run panics since, fails: the run wrote
+// nothing that says so.
+// Seen to fail: "All 1 object are as declared" stood beside its failing key.
+func TestObjectWhoseRunsPanicIsNotAsDeclared(t *testing.T) {
+	var panics atomic.Bool
+	run := func(s *shop, o *bucket) (reconcile.Result, error) {
+		if panics.Load() {
+			panic("nil map")
+		}
+		return makeReady(s, o)
+	}
+	withShop(t, run, func(t *testing.T, s *shop) {
+		s.declare(t, "a", "b")
+		panics.Store(true)
+		o := must(s.store.Get(t.Context(), store.Key{Name: "a"}))
+		o.Annotations = map[string]string{store.AnnotationReconcileNow: "1"}
+		_ = must(s.store.Update(t.Context(), o))
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		if o := s.overview(t).Overview; !strings.HasPrefix(o.Says, "1 of 2 objects is as declared. In the way: a of bucket fails (") || !strings.HasSuffix(o.Says, "of the objects 1 failing.") {
+			t.Errorf("it says %q", o.Says)
+		}
+		wantAll(t, get(t, s.h, http.StatusOK, "view", "objects", "kind", "bucket", "state", "failing", "format", "text"), "a ")
+	})
+}
+
+// An object that runs leave alone, as a resource that is another's, is shown with the reason: no key fails
+// that would say it.
+// Before: "of the objects 2 failing." and no reason anywhere.
+func TestObjectsThatAreLeftAloneShowTheirReason(t *testing.T) {
+	run := func(s *shop, o *bucket) (reconcile.Result, error) {
+		if !strings.HasPrefix(o.Name, "foreign") {
+			return makeReady(s, o)
+		}
+		o.SetCondition(store.Condition{Type: store.ConditionSynced, Status: store.False, Reason: external.ReasonNotOurs, Message: "the resource is there, and another's"})
+		_, err := s.store.UpdateStatus(context.Background(), o)
+		return reconcile.Result{}, err
+	}
+	withShop(t, run, func(t *testing.T, s *shop) {
+		s.declare(t, "a", "foreign-b", "failing-c")
+		says := s.overview(t).Overview.Says
+		if want := "of the objects 2 failing (left alone: 1 NotOurs)."; !strings.HasSuffix(says, want) {
+			t.Errorf("it says %q, want it to end in %q", says, want)
+		}
 	})
 }

@@ -22,7 +22,7 @@ type needsView struct {
 const maxEdges = 30
 
 // needsAround is what an object needs and what needs it, over several steps.
-func (h *Handler) needsAround(kind string, key store.Key) *needsView {
+func (h *handler) needsAround(kind string, key store.Key) *needsView {
 	if h.o.Needs == nil {
 		return nil
 	}
@@ -31,7 +31,7 @@ func (h *Handler) needsAround(kind string, key store.Key) *needsView {
 }
 
 // kindsThatNeed is what needs what by kind, with the name of the kind in place of a key.
-func (h *Handler) kindsThatNeed() *needsView {
+func (h *handler) kindsThatNeed() *needsView {
 	if h.o.Needs == nil {
 		return nil
 	}
@@ -47,7 +47,7 @@ func (h *Handler) kindsThatNeed() *needsView {
 }
 
 // links are the needs and the users of the object itself.
-func (h *Handler) links(kind string, key store.Key) (all []objectLine) {
+func (h *handler) links(kind string, key store.Key) (all []objectLine) {
 	if h.o.Needs == nil {
 		return nil
 	}

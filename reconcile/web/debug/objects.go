@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/reconcile"
-	"github.com/tendhq/tend/reconcile/external"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/objects"
 )
@@ -60,6 +59,7 @@ type (
 		Error       string            `json:"error,omitempty"` // it cannot be decoded
 		exact       store.Key
 		object      objects.Object
+		keyFails    bool // the last run of its key failed, whatever is stored
 	}
 
 	objectView struct {
@@ -79,7 +79,7 @@ type (
 // The states that objects can be filtered by.
 var objectStates = []string{"ready", "not ready", "failing", "waiting", "deleting", "paused", "undecodable"}
 
-func (h *Handler) objectKind(name string) (objects.Kind, error) {
+func (h *handler) objectKind(name string) (objects.Kind, error) {
 	for _, k := range h.o.Objects {
 		if k.Kind() == name {
 			return k, nil
@@ -123,7 +123,7 @@ func (r objectRow) in(state string) bool {
 }
 
 // objectPage looks at all objects of a kind and shows some, in the order of their keys.
-func (h *Handler) objectPage(ctx context.Context, q url.Values) (*objectsView, error) {
+func (h *handler) objectPage(ctx context.Context, q url.Values) (*objectsView, error) {
 	k, err := h.objectKind(q.Get("kind"))
 	if err != nil {
 		return nil, err
@@ -132,7 +132,11 @@ func (h *Handler) objectPage(ctx context.Context, q url.Values) (*objectsView, e
 	if v.State != "" && !slices.Contains(objectStates, v.State) {
 		return nil, fmt.Errorf("%w: no state of that name", errBadQuery)
 	}
-	rows, err := v.read(ctx, k, q.Get("after"))
+	fails, err := h.failingKeys(ctx, k.Kind())
+	if err != nil {
+		return nil, err
+	}
+	rows, err := v.read(ctx, k, fails, q.Get("after"))
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +153,7 @@ func (h *Handler) objectPage(ctx context.Context, q url.Values) (*objectsView, e
 
 // read counts all objects, and returns the first of those that are wanted after a key:
 // one more than fit, if there are more.
-func (v *objectsView) read(ctx context.Context, k objects.Kind, after string) ([]objectRow, error) {
+func (v *objectsView) read(ctx context.Context, k objects.Kind, fails map[string]bool, after string) ([]objectRow, error) {
 	rows := make([]objectRow, 0, 2*pageRows)
 	for o, err := range objects.States(ctx, k, store.Selector{}) {
 		if err == nil && ctx.Err() != nil {
@@ -159,6 +163,7 @@ func (v *objectsView) read(ctx context.Context, k objects.Kind, after string) ([
 			return nil, err
 		}
 		r := rowOfObject(o)
+		r.keyFails = fails[r.Key]
 		v.count(r)
 		if r.Key <= after || !strings.Contains(r.Key, v.Contains) || !r.in(v.State) {
 			continue
@@ -186,7 +191,7 @@ func (v *objectsView) count(r objectRow) {
 }
 
 // object shows one object whole.
-func (h *Handler) object(ctx context.Context, kind, printed string) (*objectView, error) {
+func (h *handler) object(ctx context.Context, kind, printed string) (*objectView, error) {
 	k, err := h.objectKind(kind)
 	if err != nil {
 		return nil, err
@@ -227,7 +232,7 @@ func (h *Handler) object(ctx context.Context, kind, printed string) (*objectView
 		}
 		v.Keys = append(v.Keys, controllerKey{c.Name(), row, c.RecentRuns(ctx, printed)})
 	}
-	v.Events = h.eventsOf(external.EventQuery{Kind: kind, Key: key, Limit: manyRows})
+	v.Events = h.eventsOf(kind, key, manyRows)
 	return v, nil
 }
 
@@ -256,10 +261,10 @@ func heldUp(o objects.Object, now time.Time) string {
 
 // searchObjects finds objects of every kind by their keys. A kind that cannot be listed keeps
 // nothing from those that look for another.
-func (h *Handler) searchObjects(ctx context.Context, v *searchView) {
+func (h *handler) searchObjects(ctx context.Context, v *searchView) {
 	for _, k := range h.o.Objects {
 		page := &objectsView{Contains: v.Contains}
-		rows, err := page.read(ctx, k, "")
+		rows, err := page.read(ctx, k, nil, "")
 		if err != nil {
 			v.Unlisted = append(v.Unlisted, fmt.Sprintf("%s (%v)", k.Kind(), err))
 			continue
@@ -491,24 +496,24 @@ func objectActions(r objectRow) (links []cell) {
 	if len(r.Key) > linkBytes {
 		return nil
 	}
-	pause := ObjectPause
+	pause := objectPause
 	if r.Paused {
-		pause = ObjectResume
+		pause = objectResume
 	}
-	for _, a := range []reconcile.Action{ObjectReconcile, pause} {
+	for _, a := range []reconcile.Action{objectReconcile, pause} {
 		links = append(links, cell{Text: actionTexts[a].button, Link: link("ask", string(a), "kind", r.Kind, "key", r.Key)})
 	}
 	for _, f := range r.Finalizers {
 		links = append(links, cell{
-			Text: actionTexts[RemoveFinalizer].button + " " + clean(f), Link: link("ask", string(RemoveFinalizer), "kind", r.Kind, "key", r.Key, "finalizer", f),
+			Text: actionTexts[removeFinalizer].button + " " + clean(f), Link: link("ask", string(removeFinalizer), "kind", r.Kind, "key", r.Key, "finalizer", f),
 		})
 	}
 	return links
 }
 
 // carryOutOn does an action on an object, or on the inventory of a kind.
-func (h *Handler) carryOutOn(ctx context.Context, a Action) error {
-	if a.Do == ReleasePrune {
+func (h *handler) carryOutOn(ctx context.Context, a Action) error {
+	if a.Do == releasePrune {
 		for _, i := range h.o.Inventories {
 			r, ok := i.(interface{ Release(context.Context) error })
 			if ok && i.Snapshot().Kind == a.Kind {
@@ -525,7 +530,7 @@ func (h *Handler) carryOutOn(ctx context.Context, a Action) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", errBadQuery, err)
 	}
-	if a.Do == RemoveFinalizer {
+	if a.Do == removeFinalizer {
 		_, err = k.RemoveFinalizer(ctx, key, a.Finalizer)
 	} else {
 		_, err = objects.Do(ctx, k, key, strings.TrimPrefix(string(a.Do), "object-"))

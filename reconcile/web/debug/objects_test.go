@@ -28,9 +28,9 @@ type (
 )
 
 // withObjects is bubble with the objects of the world shown, and one of a kind with secrets.
-func withObjects(t *testing.T, change func(*debug.Options), f func(t *testing.T, w *world, accounts *store.Store[signIn, status], h *debug.Handler)) {
+func withObjects(t *testing.T, change func(*debug.Options), f func(t *testing.T, w *world, accounts *store.Store[signIn, status], h http.Handler)) {
 	t.Helper()
-	bubble(t, nil, func(t *testing.T, w *world, _ *debug.Handler) {
+	bubble(t, nil, func(t *testing.T, w *world, _ http.Handler) {
 		accounts := must(store.New[signIn, status](w.Store.Backend(), "account", nil))
 		o := &account{Meta: store.Meta{Name: "root", Finalizers: []string{"cloud.example/account"}}, Spec: signIn{"root", "hunter2-secret"}}
 		o.Labels = map[string]string{"was": "hunter2-secret"}
@@ -48,7 +48,7 @@ func withObjects(t *testing.T, change func(*debug.Options), f func(t *testing.T,
 // Before debug.Options.Objects an object that hangs in its deletion was on no page: its
 // key's page said that the queue does not know the key.
 func TestPageOfAnObjectInDeletionSaysWhatItWaitsFor(t *testing.T) {
-	withObjects(t, nil, func(t *testing.T, w *world, accounts *store.Store[signIn, status], h *debug.Handler) {
+	withObjects(t, nil, func(t *testing.T, w *world, accounts *store.Store[signIn, status], h http.Handler) {
 		o := must(w.Store.Create(t.Context(), &bucket{Meta: store.Meta{Name: "hangs", Finalizers: []string{"other.example/foreign"}}, Spec: spec{Size: 3}}))
 		time.Sleep(time.Second)
 		if err := w.Store.Delete(t.Context(), o); err != nil {
@@ -70,7 +70,7 @@ func TestPageOfAnObjectInDeletionSaysWhatItWaitsFor(t *testing.T) {
 func TestObjectIsShownWholeAndWithoutItsSecrets(t *testing.T) {
 	withObjects(t, func(o *debug.Options) {
 		allow(new([]debug.Action))(o)
-	}, func(t *testing.T, w *world, accounts *store.Store[signIn, status], h *debug.Handler) {
+	}, func(t *testing.T, w *world, accounts *store.Store[signIn, status], h http.Handler) {
 		wantAll(t, get(t, h, http.StatusOK), `href="?kind=account&amp;view=objects"`)
 		pages := [][]string{
 			{},
@@ -99,7 +99,7 @@ func TestObjectIsShownWholeAndWithoutItsSecrets(t *testing.T) {
 }
 
 func TestObjectsArePaged(t *testing.T) {
-	withObjects(t, nil, func(t *testing.T, w *world, accounts *store.Store[signIn, status], h *debug.Handler) {
+	withObjects(t, nil, func(t *testing.T, w *world, accounts *store.Store[signIn, status], h http.Handler) {
 		for i := range 250 {
 			_ = must(accounts.Create(t.Context(), &account{Meta: store.Meta{Name: fmt.Sprintf("user-%03d", i)}}))
 		}
@@ -155,7 +155,7 @@ func TestPagesLookForTheSecretsOfWhatTheyShow(t *testing.T) {
 	withObjects(t, func(o *debug.Options) {
 		logins = must(store.New[login, status](must(memory.New(nil)), "login", nil))
 		o.Objects = []objects.Kind{objects.Of(logins)}
-	}, func(t *testing.T, _ *world, _ *store.Store[signIn, status], h *debug.Handler) {
+	}, func(t *testing.T, _ *world, _ *store.Store[signIn, status], h http.Handler) {
 		for i := range 110 {
 			o := &store.Object[login, status]{Meta: store.Meta{Name: fmt.Sprintf("user-%03d", i)}, Spec: login{"hunter2-secret"}}
 			o.SetProgressing("Refused", "the cloud refused hunter2-secret")
@@ -184,7 +184,7 @@ func TestPagesLookForTheSecretsOfWhatTheyShow(t *testing.T) {
 
 func TestActionsOnObjectsDoWhatTheySay(t *testing.T) {
 	var asked []debug.Action
-	withObjects(t, allow(&asked), func(t *testing.T, w *world, accounts *store.Store[signIn, status], h *debug.Handler) {
+	withObjects(t, allow(&asked), func(t *testing.T, w *world, accounts *store.Store[signIn, status], h http.Handler) {
 		key := store.Key{Name: "root"}
 		act := func(do string, more ...string) {
 			t.Helper()
@@ -218,7 +218,7 @@ func TestActionsOnObjectsDoWhatTheySay(t *testing.T) {
 	if len(asked) != 8 || asked[4].Finalizer != "cloud.example/account" || asked[0].Kind != "account" {
 		t.Errorf("asked about %+v", asked)
 	}
-	withObjects(t, nil, func(t *testing.T, w *world, accounts *store.Store[signIn, status], h *debug.Handler) {
+	withObjects(t, nil, func(t *testing.T, w *world, accounts *store.Store[signIn, status], h http.Handler) {
 		post(t, h, http.StatusMethodNotAllowed, nil, "do", "object-pause", "kind", "account", "key", "root")
 		if html := get(t, h, http.StatusOK, "view", "object", "kind", "account", "key", "root"); strings.Contains(html, "ask=") {
 			t.Error("actions are offered that no caller may do")
@@ -240,7 +240,7 @@ func (i *held) Snapshot() external.InventorySnapshot {
 func (i *held) Release(context.Context) error { i.reason = ""; return nil }
 
 func TestHeldPruneIsReleasedAndFailedKeysAreRetried(t *testing.T) {
-	bubble(t, nil, func(t *testing.T, w *world, _ *debug.Handler) {
+	bubble(t, nil, func(t *testing.T, w *world, _ http.Handler) {
 		i := &held{w, "the store went back in time"}
 		o := w.Options()
 		allow(new([]debug.Action))(o)

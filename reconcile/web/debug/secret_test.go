@@ -132,13 +132,13 @@ func TestSecretsAppearNowhere(t *testing.T) {
 		measures := metrics.New(&m)
 		vaults := must(store.New[vaultSpec, status](must(measures.Measure("memory", must(memory.New(nil)))), "Vault", nil))
 		var calm atomic.Bool // nothing panics: a plan would go down with it
-		events := must(external.NewThrottled(nil, nil))
+		events := external.NewThrottled(nil)
 		rec := must(external.New(vaults, external.ConnectorFunc[vaultSpec, status](func(_ context.Context, o *vault) (external.Client[vaultSpec, status], error) {
 			if o.Name == "connect" {
 				return nil, errors.New(blab(o))
 			}
 			return blabber(o, calm.Load()), nil
-		}), &external.Options[vaultSpec, status]{Recorder: events, Changes: external.LogChanges(log), Policy: func(o *vault) (external.Policy, error) {
+		}), &external.Options[vaultSpec, status]{Recorder: events.Record, Changes: external.LogChanges(log), Policy: func(o *vault) (external.Policy, error) {
 			if o.Name == "policy" {
 				return 0, errors.New(blab(o))
 			}
@@ -195,7 +195,7 @@ func TestSecretsAppearNowhere(t *testing.T) {
 			t.Fatal(err)
 		}
 		said["the plan as text"] = text.String()
-		said["the events"] = fmt.Sprintf("%+v", events.Snapshot())
+		said["the events"] = fmt.Sprintf("%+v", events.Events("", store.Key{}, 0))
 		for o, err := range vaults.All(t.Context(), store.Selector{}) {
 			if err != nil {
 				t.Fatal(err)

@@ -2,6 +2,8 @@ package debug
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 )
@@ -146,6 +148,24 @@ func slowed(c summary) string {
 	return says
 }
 
+// standOffs says why runs leave objects alone that are not ready, without failing.
+func (f *fieldView) standOffs() string {
+	whys := map[string]int{}
+	for _, k := range f.Kinds {
+		for why, n := range k.StandsOff {
+			whys[why] += n
+		}
+	}
+	var says []string
+	for _, why := range slices.Sorted(maps.Keys(whys)) {
+		says = append(says, fmt.Sprintf("%s %s", grouped(fmt.Sprint(whys[why])), why))
+	}
+	if len(says) == 0 {
+		return ""
+	}
+	return " (left alone: " + strings.Join(says, ", ") + ")"
+}
+
 // problems are the states of objects that are not ready.
 func (f *fieldView) problems() (all []string) {
 	if f == nil {
@@ -167,7 +187,7 @@ func (f *fieldView) problems() (all []string) {
 		}
 	}
 	if len(says) > 0 {
-		all = append(all, "of the objects "+strings.Join(says, ", "))
+		all = append(all, "of the objects "+strings.Join(says, ", ")+f.standOffs())
 	}
 	return all
 }

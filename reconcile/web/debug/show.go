@@ -45,7 +45,7 @@ func formatOf(r *http.Request, q url.Values) (format, bool) {
 
 // show answers GET. The page is made as a whole before anything is sent, so that
 // what fails has a code, and a slow reader holds nothing up.
-func (h *Handler) show(ctx context.Context, w http.ResponseWriter, r *http.Request) {
+func (h *handler) show(ctx context.Context, w http.ResponseWriter, r *http.Request) {
 	q, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		http.Error(w, errBadQuery.Error(), http.StatusBadRequest)

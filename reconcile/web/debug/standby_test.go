@@ -39,7 +39,7 @@ func TestPageOfAKeyNamesTheServerThatRunsIt(t *testing.T) {
 				b := must(memory.New(nil))
 				ctx, cancel := context.WithCancel(t.Context())
 				done := make(chan error, 2)
-				start := func(server string) *debug.Handler {
+				start := func(server string) http.Handler {
 					c := must(reconcile.New("things", reconcile.Func[store.Key](func(context.Context, store.Key) (reconcile.Result, error) {
 						return reconcile.Result{}, nil
 					}), nil))

@@ -255,7 +255,7 @@ var (
 )
 
 // makeView works out what the request asks for.
-func (h *Handler) makeView(ctx context.Context, q url.Values) (*view, error) {
+func (h *handler) makeView(ctx context.Context, q url.Values) (*view, error) {
 	slots := h.slots
 	if q.Has("c") || slices.Contains([]string{"search", "objects", "object"}, q.Get("view")) { // slow ones have places of their own: they lock out each other only
 		slots = h.finds
@@ -300,7 +300,7 @@ func (h *Handler) makeView(ctx context.Context, q url.Values) (*view, error) {
 	return v, nil
 }
 
-func (h *Handler) overview(ctx context.Context) (*overview, error) {
+func (h *handler) overview(ctx context.Context) (*overview, error) {
 	v := &overview{
 		Checks: h.manager.Checks(), Graph: text(h.manager.Mermaid()), WakesWhat: h.manager.Graph(),
 		// Empty lists: JSON's null is none, for those that go through them.
@@ -319,10 +319,6 @@ func (h *Handler) overview(ctx context.Context) (*overview, error) {
 			return nil, err
 		}
 		for _, k := range page.Keys {
-			if k.Throttled && k.Attempts == 0 {
-				page.More = false // the others have failed no more often
-				continue
-			}
 			v.Failing = append(v.Failing, controllerKey{Controller: c.Name(), keyRow: rowOf(k, snap)})
 		}
 		v.FailingMore = v.FailingMore || page.More
@@ -347,7 +343,7 @@ func (h *Handler) overview(ctx context.Context) (*overview, error) {
 }
 
 // surroundings is what there is besides controllers.
-func (h *Handler) surroundings(v *overview) {
+func (h *handler) surroundings(v *overview) {
 	for _, b := range h.buckets() {
 		s := b.Stats()
 		v.Buckets = append(v.Buckets, bucketView{s.Name, float64(s.PerSecond), s.Burst, s.Tokens, s.Until})
@@ -363,7 +359,7 @@ func (h *Handler) surroundings(v *overview) {
 	for _, s := range h.o.Sections {
 		v.Sections = append(v.Sections, sectionView{s.Title, slices.Clone(s.Rows())})
 	}
-	v.Events = h.eventsOf(external.EventQuery{Limit: someRows})
+	v.Events = h.eventsOf("", store.Key{}, someRows)
 }
 
 func summarise(s reconcile.Snapshot, q queue.Stats) summary {
@@ -400,7 +396,7 @@ func cacheOf(s cache.Snapshot) cacheView {
 	return v
 }
 
-func (h *Handler) one(ctx context.Context, q url.Values) (*oneView, error) {
+func (h *handler) one(ctx context.Context, q url.Values) (*oneView, error) {
 	c, ok := h.controller(q.Get("c"))
 	if !ok {
 		return nil, fmt.Errorf("%w: no controller of that name", errNoView)
@@ -429,12 +425,12 @@ func (h *Handler) one(ctx context.Context, q url.Values) (*oneView, error) {
 		v.Keys.Next = text(f.at(page.Next).link())
 	}
 	if snap.Kind != "" && f.plain() {
-		v.Events = h.eventsOf(external.EventQuery{Kind: snap.Kind, Limit: fewRows})
+		v.Events = h.eventsOf(snap.Kind, store.Key{}, fewRows)
 	}
 	return v, nil
 }
 
-func (h *Handler) key(ctx context.Context, name, printed string) (*keyView, error) {
+func (h *handler) key(ctx context.Context, name, printed string) (*keyView, error) {
 	c, ok := h.controller(name)
 	if !ok {
 		return nil, fmt.Errorf("%w: no controller of that name", errNoView)
@@ -462,7 +458,7 @@ func (h *Handler) key(ctx context.Context, name, printed string) (*keyView, erro
 		}
 	}
 	if key, err := store.ParseKey(printed); err == nil && snap.Kind != "" {
-		v.Events = h.eventsOf(external.EventQuery{Kind: snap.Kind, Key: key, Limit: manyRows})
+		v.Events = h.eventsOf(snap.Kind, key, manyRows)
 	}
 	return v, nil
 }
@@ -482,7 +478,7 @@ func elsewhere(l reconcile.LeaseSnapshot, c reconcile.Snapshot) string {
 }
 
 // search looks for keys in all controllers.
-func (h *Handler) search(ctx context.Context, contains string) (*searchView, error) {
+func (h *handler) search(ctx context.Context, contains string) (*searchView, error) {
 	v := &searchView{Contains: contains, Keys: []controllerKey{}}
 	if contains == "" {
 		return v, nil
@@ -505,7 +501,7 @@ func (h *Handler) search(ctx context.Context, contains string) (*searchView, err
 }
 
 // ask gives the question that comes before an action.
-func (h *Handler) ask(ctx context.Context, q url.Values) (*askView, error) {
+func (h *handler) ask(ctx context.Context, q url.Values) (*askView, error) {
 	a := Action{Do: reconcile.Action(q.Get("ask")), Controller: q.Get("c"), Key: q.Get("key"), Kind: q.Get("kind"), Finalizer: q.Get("finalizer")}.fields()
 	says, known := actionTexts[a.Do]
 	c, ok := h.controller(a.Controller)
@@ -535,29 +531,33 @@ func readRefresh(s string) (seconds int, err error) {
 	return seconds, nil
 }
 
-func (h *Handler) events(q url.Values) (*eventsView, error) {
+func (h *handler) events(q url.Values) (*eventsView, error) {
 	if h.o.Events == nil {
 		return nil, fmt.Errorf("%w: no events are kept", errNoView)
 	}
-	query := external.EventQuery{Kind: q.Get("kind"), Limit: manyRows}
+	kind, of := q.Get("kind"), store.Key{}
 	if text := q.Get("key"); text != "" {
 		key, err := store.ParseKey(text)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", errBadQuery, err)
 		}
-		query.Key = key
+		of = key
 	}
-	return &eventsView{Kind: query.Kind, Key: q.Get("key"), Events: h.eventsOf(query)}, nil
+	return &eventsView{Kind: kind, Key: q.Get("key"), Events: h.eventsOf(kind, of, manyRows)}, nil
 }
 
-func (h *Handler) eventsOf(q external.EventQuery) []eventView {
+func (h *handler) eventsOf(kind string, key store.Key, limit int) []eventView {
 	if h.o.Events == nil {
 		return nil
 	}
-	events := h.o.Events.Events(q)
+	events := h.o.Events.Events(kind, key, limit)
 	rows := make([]eventView, 0, len(events))
 	for _, e := range events {
-		rows = append(rows, eventView{e.Time, e.Type.String(), e.Reason, e.Message, e.Kind, e.Key.String(), e.Count})
+		sort := "Normal"
+		if e.Warning {
+			sort = "Warning"
+		}
+		rows = append(rows, eventView{e.Time, sort, e.Reason, e.Message, e.Kind, e.Key.String(), e.Count})
 	}
 	return rows
 }
@@ -599,7 +599,7 @@ func inventoryOf(s external.InventorySnapshot) inventoryView {
 	return v
 }
 
-func (h *Handler) drift(q url.Values) (*driftView, error) {
+func (h *handler) drift(q url.Values) (*driftView, error) {
 	v := &driftView{Kind: q.Get("kind"), List: q.Get("list"), Findings: []findingView{}}
 	skip, err := strconv.Atoi(cmp.Or(q.Get("skip"), "0"))
 	if err != nil || skip < 0 {

@@ -8,7 +8,7 @@ import (
 )
 
 // A Report says what Check found in a file that is whole.
-type Report struct {
+type report struct {
 	Records  int            // stored
 	Revision store.Revision // the newest
 	History  store.Revision // a watch can be resumed after this one, or a later one
@@ -16,20 +16,20 @@ type Report struct {
 }
 
 // String is one line for a human.
-func (r Report) String() string {
+func (r report) String() string {
 	return fmt.Sprintf("%d records at revision %d, history after %d, %d leases", r.Records, r.Revision, r.History, r.Leases)
 }
 
-// Check reads the whole file, as Open does, and changes nothing in it. It cannot
+// check reads the whole file, as Open does, and changes nothing in it. It cannot
 // look into a file that is open, in this or another process: that is ErrLocked. Otherwise the
 // errors are those of Open.
-func Check(path string) (Report, error) {
+func check(path string) (report, error) {
 	if path == "" {
-		return Report{}, errNoPath
+		return report{}, errNoPath
 	}
 	c, err := inspect(path, time.Second)
 	if err != nil {
-		return Report{}, err
+		return report{}, err
 	}
-	return Report{Records: c.records, Revision: c.history.head(), History: c.history.floor, Leases: len(c.leases.byID)}, nil
+	return report{Records: c.records, Revision: c.history.head(), History: c.history.floor, Leases: len(c.leases.byID)}, nil
 }

@@ -1,0 +1,6 @@
+package tracing
+
+func (o *Options) SetRemember(v int) *Options {
+	o.remember = v
+	return o
+}

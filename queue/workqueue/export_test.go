@@ -1,0 +1,6 @@
+package workqueue
+
+func (o *Options[K]) SetShards(v int) *Options[K] {
+	o.shards = v
+	return o
+}

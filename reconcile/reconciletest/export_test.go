@@ -1,0 +1,3 @@
+package reconciletest
+
+var StartStop = startStop

@@ -1,0 +1,23 @@
+package store
+
+import (
+	"log/slog"
+)
+
+const MaxFinalizers = maxFinalizers
+
+type SelectorOp = selectorOp
+
+func (r *SlotSet) Has(a0 int) bool { return r.has(a0) }
+
+func (o *Options[S, T]) SetLogger(v *slog.Logger) *Options[S, T] {
+	o.logger = v
+	return o
+}
+
+func (o *Requirement) SetOp(v selectorOp) *Requirement {
+	o.op = v
+	return o
+}
+
+var KeepJSON = keepJSON
