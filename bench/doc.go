@@ -51,14 +51,10 @@
 //	go test -C bench -run '^$' -bench 'Controller/.*/.*/impl=tend' -benchtime 1000x \
 //		-args -workers 8,64 -batch 1,16 -work 100us,10ms -keys 100k
 //
-// With -work 10ms, ns/op is 10 ms divided by the workers: the pool is the limit, and more
-// workers help until the cloud's quota does not. With -work none the figure is the kernel's
-// own cost, and more workers than cores only add hand-offs. -batch is worth it when one call
-// to the cloud can serve many keys.
-//
-// Change the workers first: a run that waits for a cloud or a database leaves its core idle,
-// and nothing else below gives as much. Then -batch, if such a call takes several keys. Leave
-// -shards at the default, unless a profile shows workers waiting for the locks of the queue.
+// Change the workers first: with -work 10ms, ns/op is 10 ms divided by the workers, until the
+// cloud's quota is the limit. With -work none it is the kernel's own cost, and more workers than
+// cores only add hand-offs. Then -batch, if one call can serve many keys. Leave -shards at the
+// default, unless a profile shows workers waiting for the locks of the queue.
 package bench
 
 // What is not here.
