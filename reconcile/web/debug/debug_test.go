@@ -454,7 +454,7 @@ func TestAnotherSitesPageCannotAct(t *testing.T) {
 func TestPageBehindAProxyThatRewritesHostCanAct(t *testing.T) {
 	var asked []debug.Action
 	hosts := func(o *debug.Options) { allow(&asked)(o); o.Hosts = []string{"tend.example", "*"} }
-	bubble(t, hosts, func(t *testing.T, w *world, h *debug.Handler) {
+	bubble(t, hosts, func(t *testing.T, w *world, h http.Handler) {
 		for _, c := range []struct {
 			origin, site string
 			want         int

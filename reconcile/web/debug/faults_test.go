@@ -250,7 +250,7 @@ func TestKeyThatAskedToRunAgainDoesNotFail(t *testing.T) {
 			return reconcile.Result{Requeue: true}, nil
 		}
 		return reconcile.Result{}, ratelimit.Throttled(nil, time.Now().Add(time.Minute), errors.New("429 Too Many Requests"))
-	}, func(c *reconcile.Controller[string], h *debug.Handler) {
+	}, func(c *reconcile.Controller[string], h http.Handler) {
 		add(t, c, "k")
 		time.Sleep(10 * time.Second)
 		k, _ := inspected(c).Key(t.Context(), "k")

@@ -352,7 +352,7 @@ func TestObjectsThatAreLeftAloneShowTheirReason(t *testing.T) {
 		if !strings.HasPrefix(o.Name, "foreign") {
 			return makeReady(s, o)
 		}
-		o.SetCondition(store.Condition{Type: store.ConditionSynced, Status: store.False, Reason: external.ReasonNotOurs, Message: "the resource is there, and another's"})
+		o.SetCondition(store.Condition{Type: store.ConditionSynced, Status: store.False, Reason: "NotOurs", Message: "the resource is there, and another's"})
 		_, err := s.store.UpdateStatus(context.Background(), o)
 		return reconcile.Result{}, err
 	}
