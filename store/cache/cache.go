@@ -199,8 +199,8 @@ func (c *Cache[S, T]) All() iter.Seq[*store.Object[S, T]] {
 	}
 }
 
-// size returns how many objects the cache holds.
-func (c *Cache[S, T]) size() int {
+// Len returns how many objects the cache holds.
+func (c *Cache[S, T]) Len() int {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return len(c.list)
@@ -251,5 +251,5 @@ func (c *Cache[S, T]) within(o *store.Object[S, T]) bool {
 
 // String names the cache and says how far it is.
 func (c *Cache[S, T]) String() string {
-	return fmt.Sprintf("cache %s: %d objects at revision %d", c.name, c.size(), c.Revision())
+	return fmt.Sprintf("cache %s: %d objects at revision %d", c.name, c.Len(), c.Revision())
 }

@@ -8,8 +8,6 @@ import (
 
 type IndexFunc[S any, T any] = indexFunc[S, T]
 
-func (r *Cache[S, T]) Len() int { return r.size() }
-
 func (r *Cache[S, T]) CheckMutations() error { return r.checkMutations() }
 
 func (r *Cache[S, T]) Read(a0 context.Context, a1 store.Key) (*store.Object[S, T], error) {

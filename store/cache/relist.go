@@ -20,7 +20,7 @@ func (c *Cache[S, T]) beginSnapshot(at store.Revision) {
 		return
 	}
 	c.relist = &relist{restored: at < c.Revision()}
-	if n := c.size() + len(c.broken); n > 0 {
+	if n := c.Len() + len(c.broken); n > 0 {
 		c.relist.seen = make(map[store.Key]struct{}, n)
 	}
 }
