@@ -363,9 +363,24 @@ func TestRefusedTokenOfALimiterIsNotLost(t *testing.T) {
 	})
 }
 
-// Users of a limiter that take at the same moment take no token twice, and lose none.
-//
-// Negative control: with takeIfThereLocked that looks at nothing more tokens are taken than came.
+// A token that another user of the limiter took after TakeAll had seen it is not taken, and none is owed.
+func TestTokenThatAnotherTookMeanwhileIsNotTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limiter := rate.NewLimiter(1, 1)
+		b, _ := From("shared", limiter)
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if n, _ := b.availableLocked(time.Now()); n != 1 {
+			t.Fatalf("%d tokens, want 1", n)
+		}
+		limiter.Allow()
+		if b.takeIfThereLocked(time.Now()) || limiter.Tokens() != 0 || b.taken != 0 {
+			t.Errorf("the token was taken twice: %v are left", limiter.Tokens())
+		}
+	})
+}
+
+// Users of a limiter that take at the same moment take no more than there is, and lose none.
 func TestLimiterIsSharedByManyAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const perSecond, burst, seconds = 1000, 50, 20
