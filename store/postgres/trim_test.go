@@ -111,7 +111,7 @@ func TestLogThatCannotBeMeasuredIsTrimmedByAge(t *testing.T) {
 	}
 	defer pool.Close()
 	b, err := postgres.OpenPool(t.Context(), pool, (&postgres.Options{
-		Schema: newSchema(), Timeout: patience, HistoryAge: time.Second,
+		Schema: newSchema(), Timeout: patience, HistoryBytes: 1000, HistoryAge: time.Second,
 	}).SetLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		t.Fatal(err)

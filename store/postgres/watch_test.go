@@ -328,7 +328,7 @@ func TestPagesShowOneInstantWhileTheLogIsTrimmed(t *testing.T) {
 // Negative control: the mutant "what is written between two looks is never trimmed".
 func TestLogIsTrimmedBySize(t *testing.T) {
 	const size = 256 << 10
-	b := open(t, *(&postgres.Options{}))
+	b := open(t, postgres.Options{HistoryBytes: size})
 	ctx := t.Context()
 	value := make(store.Bytes, 64<<10)
 	first, err := b.Commit(ctx, store.Txn{Ops: []store.Op{{Kind: "thing", Key: key("a"), Put: value}}})
