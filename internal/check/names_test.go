@@ -127,15 +127,15 @@ func (d declared) prose(text string, examples declared) (wrong []string) {
 // page returns the names that a page quotes outside of its blocks of code and that are not
 // there; Type.Member is one that any package may have.
 func (d declared) page(text string) []string {
-	any := map[string]bool{}
+	members := map[string]bool{}
 	for name := range d {
 		_, member, _ := strings.Cut(name, ".")
-		any[member] = true
+		members[member] = true
 	}
 	text = anyBlock.ReplaceAllString(text, "")
 	wrong := d.prose(text, nil)
 	for _, m := range quoted.FindAllStringSubmatch(text, -1) {
-		if memberName.MatchString(m[1]) && !any[m[1]] {
+		if memberName.MatchString(m[1]) && !members[m[1]] {
 			wrong = append(wrong, "no package has "+m[1])
 		}
 	}

@@ -15,7 +15,7 @@ import (
 var ErrGoexit = errors.New("it ended its goroutine (runtime.Goexit)")
 
 // Panic is a recovered panic.
-type Panic struct {
+type Panic struct { //nolint:errname // it says what happened
 	Value any    // what panic was called with, or its text if it cannot be looked at
 	Stack []byte // of the goroutine that panicked
 }

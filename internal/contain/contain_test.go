@@ -41,7 +41,7 @@ func TestWhatAFunctionDoesWrongIsItsError(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			calls := []func(func() error) error{contain.Apart, contain.Call}
-			if c.is == contain.ErrGoexit {
+			if errors.Is(c.is, contain.ErrGoexit) {
 				calls = calls[:1]
 			}
 			for _, call := range calls {

@@ -181,7 +181,7 @@ func TestRollingUpgradeMakesNoWriteFromAHalfReadSpec(t *testing.T) {
 }
 
 func rollOver(t *testing.T, b store.Backend) {
-	defer b.Close() //nolint:errcheck // the test is over
+	defer b.Close()
 	c := &records{text: map[string]string{}}
 	want := map[string]string{}
 	one := old(t, b, c)

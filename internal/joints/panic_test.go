@@ -91,7 +91,7 @@ func inAllWays(t *testing.T, f func(t *testing.T, b store.Backend, method string
 			for way, exit := range map[string]bool{"panic": false, "Goexit": true} {
 				t.Run(name+"/"+method+"/"+way, func(t *testing.T) {
 					b := open(t)
-					defer b.Close() //nolint:errcheck // the test is over
+					defer b.Close()
 					s := must(store.New[spec, status](b, "thing", nil))
 					for _, n := range []string{"a", "b", "c", "d"} {
 						must(s.Create(t.Context(), poison(n)))

@@ -3,7 +3,6 @@ package joints_test
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"slices"
 	"sync"
@@ -74,7 +73,7 @@ func (p *pairs) count(key string) (n int, servers []string) {
 
 // serve runs both kinds on one more server, until the function that it returns is called.
 func (p *pairs) serve(t *testing.T, b store.Backend, server string, poll time.Duration) (stop func()) {
-	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
+	quiet := slog.New(slog.DiscardHandler)
 	m := &reconcile.Manager{Logger: quiet, AllowCycles: true} // each kind reads the other
 	var of []*reconcile.ObjectController[pairSpec, pairStatus]
 	for i, kind := range pairKinds {
@@ -143,7 +142,7 @@ func TestWorldOfTwoOfEachThingStaysAsDeclared(t *testing.T) {
 }
 
 func twoOfEachThing(t *testing.T, b store.Backend) {
-	defer b.Close() //nolint:errcheck // the test is over
+	defer b.Close()
 	defer wall.Shift(0)
 	const objectsOfAKind, poll = 12, 20 * time.Second
 	p := &pairs{runs: map[string]map[string]int{}, at: map[string]string{}}

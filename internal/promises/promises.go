@@ -143,17 +143,17 @@ func Print(out io.Writer, repository fs.FS, ids []string) error {
 			return fmt.Errorf("there is no promise %q; there are %s", id, strings.Join(known, ", "))
 		}
 		fmt.Fprintf(out, "%s  %s\n\n", id, texts[id])
-		print(out, rows, func(r Row) bool { return r.IsOf(id) })
+		printRows(out, rows, func(r Row) bool { return r.IsOf(id) })
 		fmt.Fprintf(out, "  named by %d tests: %s\n\n", len(tests[id]), strings.Join(tests[id], ", "))
 	}
 	if all {
 		fmt.Fprint(out, "Of no promise, and traps that controllers of this kind fall into\n\n")
-		print(out, rows, func(r Row) bool { return r.Of == "-" || strings.HasPrefix(r.Of, "trap ") })
+		printRows(out, rows, func(r Row) bool { return r.Of == "-" || strings.HasPrefix(r.Of, "trap ") })
 	}
 	return nil
 }
 
-func print(out io.Writer, rows []Row, want func(r Row) bool) {
+func printRows(out io.Writer, rows []Row, want func(r Row) bool) {
 	for _, r := range rows {
 		if !want(r) {
 			continue

@@ -149,7 +149,7 @@ func TestPruneRefusesWhatDiffersInCaseOnly(t *testing.T) {
 			f := folding{w, false}
 			for _, k := range w.declareWebs(5) {
 				r := f.stored(must(w.store.Get(t.Context(), k)))
-				for _, tag := range strings.Fields(tags) {
+				for tag := range strings.FieldsSeq(tags) {
 					r.Tags[tag] = strings.ToLower(r.Tags[tag])
 				}
 				w.cloud.Put(r)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/tendhq/tend/internal/endless"
 	"github.com/tendhq/tend/store"
@@ -168,15 +169,16 @@ func (v *Inventory[S, T, R]) prunable(ctx context.Context, most Cap) (Report, er
 
 // letterCases is why nothing may be deleted beside those.
 func letterCases(found []Finding) string {
-	text := fmt.Sprintf("%d differ from a declaration in case only, so that the two sides could not be compared", len(found))
+	var text strings.Builder
+	fmt.Fprintf(&text, "%d differ from a declaration in case only, so that the two sides could not be compared", len(found))
 	for i, f := range found {
 		if i == 3 {
-			text += ", and so on"
+			text.WriteString(", and so on")
 			break
 		}
-		text += fmt.Sprintf(", %q (%s): %s", f.ID, f.Key, f.Diff)
+		fmt.Fprintf(&text, ", %q (%s): %s", f.ID, f.Key, f.Diff)
 	}
-	return text + askLetters
+	return text.String() + askLetters
 }
 
 // objection is why nothing may be deleted, or empty.
