@@ -89,7 +89,7 @@ func TestCommitThatIsGivenUpSaysWhetherItWasSent(t *testing.T) {
 				synctest.Wait()
 				close(kv.answer)
 				err := <-it
-				if !errors.Is(err, c.want) || c.want != nil && !errors.Is(err, context.Canceled) || c.want == unsent && errors.Is(err, store.ErrUnknownOutcome) {
+				if !errors.Is(err, c.want) || c.want != nil && !errors.Is(err, context.Canceled) || errors.Is(c.want, unsent) && errors.Is(err, store.ErrUnknownOutcome) {
 					t.Errorf("the error is %v, want %v", err, c.want)
 				}
 				for _, other := range others {
@@ -99,7 +99,7 @@ func TestCommitThatIsGivenUpSaysWhetherItWasSent(t *testing.T) {
 				}
 				b.close()
 				sent := c.ahead + 1
-				if c.want == unsent && c.together == 0 {
+				if errors.Is(c.want, unsent) && c.together == 0 {
 					sent-- // it has left the queue, and nothing went out for it
 				}
 				if kv.requests != sent {
