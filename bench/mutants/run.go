@@ -154,7 +154,7 @@ func (b *bench) reached(ctx context.Context, t test) (ids map[int]bool, took tim
 		return nil, took, err
 	}
 	ids = map[int]bool{}
-	for _, line := range strings.Fields(string(text)) {
+	for line := range strings.FieldsSeq(string(text)) {
 		id, err := strconv.Atoi(line)
 		if err != nil {
 			return nil, took, err
