@@ -176,8 +176,10 @@ func (b *Bucket) tokensLocked(now time.Time) float64 {
 	if now.After(b.at) {
 		b.at = now
 	}
-	tokens, burst := b.limiter.TokensAt(b.at), float64(b.limiter.Burst())
-	b.back = max(min(b.back, burst-tokens), 0)
+	tokens := b.limiter.TokensAt(b.at)
+	if b.back > 0 {
+		b.back = max(min(b.back, float64(b.limiter.Burst())-tokens), 0)
+	}
 	return tokens + b.back
 }
 
@@ -276,11 +278,7 @@ func TakeAll(now time.Time, buckets []*Bucket, had ...*Bucket) (refused *Bucket)
 	for _, b := range buckets {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		n, _ := b.availableLocked(now)
-		if slices.Contains(had, b) && !b.until.After(now) {
-			n = 1
-		}
-		if n == 0 && refused == nil {
+		if refused == nil && !b.hasLocked(now, slices.Contains(had, b)) {
 			refused = b
 		}
 	}
@@ -293,7 +291,7 @@ func TakeAll(now time.Time, buckets []*Bucket, had ...*Bucket) (refused *Bucket)
 			b.takeLocked(now, 1)
 			continue
 		}
-		if b.takeIfThereLocked(now) {
+		if b.takeIfThereLocked() {
 			continue
 		}
 		for _, other := range buckets[:i] { // another user of the limiter was faster
@@ -306,12 +304,17 @@ func TakeAll(now time.Time, buckets []*Bucket, had ...*Bucket) (refused *Bucket)
 	return nil
 }
 
-// takeIfThereLocked takes a token that is there, unless another user of the limiter has taken it meanwhile.
-func (b *Bucket) takeIfThereLocked(now time.Time) bool {
-	b.tokensLocked(now)
+// hasLocked reports whether a token is there, or had is one that the caller took before.
+func (b *Bucket) hasLocked(now time.Time, had bool) bool {
+	return !b.until.After(now) && (had || b.tokensLocked(now) >= 1 || b.limiter.Limit() == rate.Inf)
+}
+
+// takeIfThereLocked takes a token that hasLocked has just seen, unless another user of the limiter has
+// taken it meanwhile.
+func (b *Bucket) takeIfThereLocked() bool {
 	if b.back >= 1 {
 		b.back--
-	} else if r := b.limiter.ReserveN(b.at, 1); b.limiter.TokensAt(b.at)+b.back < -1e-6 {
+	} else if r := b.limiter.ReserveN(b.at, 1); r.DelayFrom(b.at) > 0 && b.limiter.TokensAt(b.at)+b.back < -1e-6 {
 		r.CancelAt(b.at)
 		return false
 	}

@@ -240,13 +240,13 @@ func TestCertificatesAndPasswordsAreAskedFor(t *testing.T) {
 		checkDenied(t, "permission", err)
 	})
 	t.Run("no user", func(t *testing.T) {
-		nobody, err := etcd.New(config("", ""), &etcd.Options{Prefix: "/tend", Timeout: patience})
+		unnamed, err := etcd.New(config("", ""), &etcd.Options{Prefix: "/tend", Timeout: patience})
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer nobody.Close()
-		checkDenied(t, "permission denied", putBytes(t, nobody.(*etcd.Backend), "x", nil))
-		for _, err := range nobody.Watch(t.Context(), "thing", 0) {
+		defer unnamed.Close()
+		checkDenied(t, "permission denied", putBytes(t, unnamed.(*etcd.Backend), "x", nil))
+		for _, err := range unnamed.Watch(t.Context(), "thing", 0) {
 			checkDenied(t, "permission denied", err)
 		}
 	})
