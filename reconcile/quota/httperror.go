@@ -123,7 +123,7 @@ func peek(resp *http.Response) []byte {
 	if resp.Body == nil {
 		return nil
 	}
-	begin, _ := io.ReadAll(io.LimitReader(resp.Body, mostBody)) // an error comes again to whoever reads on
+	begin, _ := io.ReadAll(io.LimitReader(resp.Body, mostBody)) // whatever reads on gets the error again
 	resp.Body = struct {
 		io.Reader
 		io.Closer
@@ -166,7 +166,7 @@ func number(text string, unit time.Duration) time.Duration {
 	return 0
 }
 
-// untilReset is the time until a window of the rate begins anew: as a time of day in
+// untilReset is the time until the next window of the rate: as a time of day in
 // seconds since 1970 (GitHub, DigitalOcean), as a date, in seconds from now, or as the t of
 // a RateLimit field whose r is 0 (Cloudflare).
 func untilReset(header http.Header) time.Duration {
