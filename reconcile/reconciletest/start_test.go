@@ -23,7 +23,7 @@ import (
 
 type thing = store.Object[string, string]
 
-func things(t *testing.T, b store.Backend) *store.Store[string, string] {
+func things(_ testing.TB, b store.Backend) *store.Store[string, string] {
 	if b == nil {
 		b = must(memory.New(nil))
 	}

@@ -1,12 +1,14 @@
 package disks
 
 import (
+	"flag"
 	"fmt"
 	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/external"
 	"github.com/tendhq/tend/reconcile/reconciletest"
 	"github.com/tendhq/tend/store"
@@ -106,6 +108,25 @@ func TestDisksConvergeInABadCloud(t *testing.T) {
 		if err := reconciletest.Converge(t.Context(), time.Hour, time.Hour, asDeclared); err != nil {
 			t.Error(err)
 		}
+	})
+}
+
+// guide: end
+
+// guide: bench
+
+var tuning = reconciletest.NewBenchmark(flag.CommandLine)
+
+// The same client, as many runs as the machine makes. A real provider does not answer at
+// once: -work 50ms stands for its time.
+func BenchmarkDisks(b *testing.B) {
+	tuning.Run(b, func(b testing.TB, timed func(store.Backend) store.Backend) (reconcile.Reconciler[reconcile.Request], []reconcile.Request) {
+		disks := newDisks(b, timed(newBackend(b)))
+		var keys []reconcile.Request
+		for i := range 100 {
+			keys = append(keys, declare(b, disks, fmt.Sprintf("disk-%d", i), "10GB").Key())
+		}
+		return newReconciler(b, disks, reconciletest.HTTPClient(newCloud(b, nil), nil)), keys
 	})
 }
 
