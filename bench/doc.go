@@ -45,9 +45,8 @@
 //
 // # Finding your own settings
 //
-// Your own reconciler is run by reconciletest.Benchmark, which says what to change first. The
-// families here take flags, after -args because go test has a -work of its own. -work
-// says what a run does: none, context, cache, status, http, or how long it waits:
+// Your own reconciler: reconciletest.Benchmark, which says what to change first. The families here
+// take flags, after -args. -work says what a run does: none, context, cache, status, http, or its wait:
 //
 //	go test -C bench -run '^$' -bench 'Controller/.*/.*/impl=tend' -benchtime 1000x \
 //		-args -workers 8,64 -batch 1,16 -work 100us,10ms -keys 100k
