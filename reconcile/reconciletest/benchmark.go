@@ -153,7 +153,7 @@ func measure(b testing.TB, s settings, setup Setup, n int, begin, end func()) ti
 		f.free <- key
 	}
 	c := f.controller(b, s, r, &ran)
-	ctx, stop := context.WithCancel(context.Background())
+	ctx, stop := context.WithCancel(context.WithoutCancel(b.Context()))
 	ended := make(chan error, 1)
 	go func() { ended <- c.Run(ctx) }() // stopped and waited for below
 	outstanding := min(s.workers*s.batch, len(keys))

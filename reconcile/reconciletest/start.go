@@ -17,21 +17,25 @@ const patienceToStart = time.Minute
 
 // Start runs caches, controllers with the caches that they use, and what else a test needs, in
 // a [reconcile.Manager], until the test ends. It returns when all of them have synced; if that takes
-// longer than a minute, or they cannot be registered, the test fails at once. An error of a
-// runner fails it at its end. Their log is the test's, which a failure shows.
+// longer than a minute, or they cannot be registered, or end before, the test fails at once. An
+// error of a runner afterwards fails it at its end. Their log is the test's, which a failure shows.
 func Start(t testing.TB, runners ...reconcile.Runner) {
 	t.Helper()
 	m := &reconcile.Manager{Logger: slog.New(slog.NewTextHandler(t.Output(), nil))}
 	if err := m.Register(runners...); err != nil {
 		t.Fatalf("reconciletest: Start: %v", err)
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- m.Run(ctx) }() // stopped and waited for by Cleanup
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	var ended error // read when done is closed
+	done := make(chan struct{})
+	go func() { // stopped and waited for by Cleanup
+		defer close(done)
+		ended = m.Run(ctx)
+	}()
 	t.Cleanup(func() {
 		stop()
-		if err := <-ended; err != nil {
-			t.Errorf("reconciletest: Start: %v", err)
+		if <-done; ended != nil {
+			t.Errorf("reconciletest: Start: %v", ended)
 		}
 	})
 	for begun := time.Now(); ; _ = sleep(ctx, time.Millisecond) {
@@ -39,6 +43,11 @@ func Start(t testing.TB, runners ...reconcile.Runner) {
 		m.Ready().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "http://localhost/", nil))
 		if answer.Code == http.StatusOK {
 			return
+		}
+		select {
+		case <-done:
+			t.Fatalf("reconciletest: Start: all ended before they were ready: %v", ended)
+		default:
 		}
 		if time.Since(begun) >= patienceToStart {
 			t.Fatalf("reconciletest: Start: not ready after %v:\n%s", patienceToStart, answer.Body)
@@ -56,7 +65,7 @@ func Shown(t testing.TB, at store.Revision, caches ...interface{ Revision() stor
 			if time.Since(begun) >= patienceToStart {
 				t.Fatalf("reconciletest: Shown: %v is at revision %d after %v, want %d", c, c.Revision(), patienceToStart, at)
 			}
-			_ = sleep(context.Background(), time.Millisecond)
+			_ = sleep(context.WithoutCancel(t.Context()), time.Millisecond)
 		}
 	}
 }

@@ -106,9 +106,14 @@ func (d deaf) Watch(ctx context.Context, _ string, _ store.Revision) iter.Seq2[s
 }
 
 // runner ends with an error.
-type runner struct{}
+type runner struct{ at string }
 
-func (runner) Run(ctx context.Context) error { <-ctx.Done(); return errBoom }
+func (r runner) Run(ctx context.Context) error {
+	if r.at == "" {
+		<-ctx.Done()
+	}
+	return errBoom
+}
 
 func TestWhatDoesNotStartFailsTheTest(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -123,9 +128,10 @@ func TestWhatDoesNotStartFailsTheTest(t *testing.T) {
 			reconciletest.Start(f, c)
 			reconciletest.Shown(f, 7, c)
 		}, "is at revision 0 after 1m0s, want 7"},
-		"ends with an error": {func(f *failing) {
-			reconciletest.Start(f, runner{})
-		}, "boom"},
+		"ends with an error": {func(f *failing) { reconciletest.Start(f, runner{}) }, "boom"},
+		"ends at once": {func(f *failing) {
+			reconciletest.Start(f, must(cache.New(things(t, nil), nil)), runner{at: "once"})
+		}, "boom"}, // at once, or at the end if it was ready for a moment
 		"cannot be registered": {func(f *failing) { reconciletest.Start(f, nil) }, "Start:"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
