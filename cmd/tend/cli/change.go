@@ -505,11 +505,15 @@ func (r *command) answer(ctx context.Context, args []string, a objects.Answer, e
 	if err != nil {
 		return err
 	}
+	return r.answerOf(ctx, k, key, a, externalName, did)
+}
+
+func (r *command) answerOf(ctx context.Context, k objects.Kind, key store.Key, a objects.Answer, externalName, did string) error {
 	o, err := k.Answer(ctx, key, a, externalName)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(r.Stdout, "%s %s: recorded that %s; it %s\n", word(args[0]), word(key.String()), did, r.runs(o))
+	fmt.Fprintf(r.Stdout, "%s %s: recorded that %s; it %s\n", word(k.Kind()), word(key.String()), did, r.runs(o))
 	return nil
 }
 
