@@ -650,7 +650,7 @@ func TestCacheOfABackendThatDoesNotServeSaysSo(t *testing.T) {
 // that was taken out of service for it would help nothing. Seen to fail: with every error of Health
 // taken for an outage the cache was not ready.
 //
-// promise S6
+// promise S7
 func TestWarningOfABackendIsNoOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, c := start(t, nil)

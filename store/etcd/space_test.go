@@ -40,7 +40,7 @@ func (l *logText) String() string {
 // it serves, and until it is compacted. Seen to fail: without a look nothing was said before the first
 // write was refused.
 //
-// promise S6
+// promise S7
 func TestClusterThatIsNeverCompactedWarnsBeforeItIsFull(t *testing.T) {
 	t.Parallel()
 	const quota = 32 << 20
