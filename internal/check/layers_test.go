@@ -35,6 +35,7 @@ var layers = map[string]int{
 	"queue/ratelimit":            -1,
 	"queue":                      0,
 	"store":                      0,
+	"store/internal/shape":       -1,
 	"queue/workqueue":            1,
 	"reconcile/lease":            1,
 	"store/cache":                1,
