@@ -56,8 +56,9 @@ func (h hidden) MarshalJSON() ([]byte, error)     { return json.Marshal(h.at) }
 func (h *hidden) UnmarshalJSON(data []byte) error { return json.Unmarshal(data, &h.at) }
 
 var (
-	instant   = time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
-	elsewhere = instant.In(time.FixedZone("elsewhere", 2*3600))
+	instant = time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
+	// Package time shares the zones of whole hours.
+	elsewhere = instant.In(time.FixedZone("elsewhere", 9000))
 )
 
 func asEarlier(at time.Time) earlier {
