@@ -59,6 +59,7 @@ var layers = map[string]int{
 	"store/storetest/dependtest":  6, // for tests
 	"store/storetest/upgradetest": 6, // for tests
 	"reconcile/web":               7,
+	"store/internal/shape":        -1,
 }
 
 // thirdParty names every module outside the standard library that a package's
