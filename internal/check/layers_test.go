@@ -51,6 +51,7 @@ var layers = map[string]int{
 	"reconcile/program":          3,
 	"reconcile/quota":            3,
 	"reconcile/declare":          4,
+	"reconcile/inspect":          4,
 	"reconcile/lifecycle":        4,
 	"reconcile/external":         5,
 	"metrics":                    6,
