@@ -157,7 +157,7 @@ func (c inspection[K]) Keys(ctx context.Context, q KeyQuery) (KeyPage, error) {
 			}
 		}
 		// The queue takes keys that were asked to wait for failed ones: a page of those alone goes on.
-		if !p.More || len(page.Keys) > 0 {
+		if !p.More || len(page.Keys) > 0 || ctx.Err() != nil {
 			return page, nil
 		}
 		o.From = p.Next

@@ -9,7 +9,7 @@
 // It works over snapshots and changes nothing:
 //
 //   - The state of an object joins the object and its key in the queue of its controllers: one
-//     whose key failed last is failing, whatever is stored. See [StateOf].
+//     whose key failed last is failing, whatever is stored. See [States].
 //   - A cause is all failures of one controller whose errors differ in numbers, ids and keys only.
 //     It has how many there are, since when, an example, what waits for them, and the commands
 //     that apply. What needs a person comes first.

@@ -142,7 +142,7 @@ const (
 func (c *Cause) seen(key string, since, next time.Time) {
 	c.Count++
 	if c.Example == "" || !since.IsZero() && since.Equal(c.Since) && key < c.Example {
-		c.Example = key // the least of the first ones, so that it is the same each time
+		c.Example = store.Clip(key) // the least of the first ones, so that it is the same each time
 	}
 	c.begin(since)
 	if !next.IsZero() && (c.Next.IsZero() || next.Before(c.Next)) {
@@ -255,7 +255,8 @@ func (j *judging) ofController(c *controllerFacts) {
 	}
 	switch {
 	case s.Waiting != "" && s.Error == "": // else a source says why
-		say(whatNotSynced, s.Waiting+" has not listed everything yet", false, time.Time{})
+		since := unsyncedSince(s)
+		say(whatNotSynced, s.Waiting+" has not listed everything yet", !since.IsZero() && j.at.Sub(since) > graveWait, since)
 	case c.stats.HeldBy != "":
 		say(whatPaused, c.stats.HeldBy, false, time.Time{}, "resume")
 	case s.Workers == 0:
@@ -272,6 +273,16 @@ func (j *judging) ofController(c *controllerFacts) {
 		found := j.named(s.Name+"\x00"+whatSlowed, Cause{What: whatSlowed, Why: why, Controller: s.Name, Kind: s.Kind, Do: []string{"why"}})
 		found.Count, found.Example = n, k.Key
 	}
+}
+
+// unsyncedSince is since when the first of the sources lists.
+func unsyncedSince(s *reconcile.Snapshot) (first time.Time) {
+	for _, x := range s.Sources {
+		if !x.Synced && !x.Since.IsZero() && (first.IsZero() || x.Since.Before(first)) {
+			first = x.Since
+		}
+	}
+	return first
 }
 
 // toldBySource reports whether a line of a controller's error is the rest of a source's.

@@ -144,7 +144,7 @@ func TestStateJoinsTheObjectAndItsKey(t *testing.T) {
 		{"ready", with(key("a", queue.StateBackingOff, "newer"), func(k *reconcile.KeySnapshot) { k.Newer = true }), false, standingOff},
 		{"broken", key("a", queue.StateBackingOff, "boom"), false, undecodable},
 	} {
-		if got := StateOf(object("a", strings.Fields(c.object)...), keyState(c.key, c.stuck)); got != c.want {
+		if got, _ := stateOf(object("a", strings.Fields(c.object)...), keyState(c.key, c.stuck)); got != c.want {
 			t.Errorf("an object that is %q with key %+v (stuck: %t) is %s, want %s", c.object, c.key, c.stuck, got, c.want)
 		}
 	}

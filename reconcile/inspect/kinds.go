@@ -48,6 +48,12 @@ func (j *judging) kind(f *kindFacts) {
 	}
 	k.States[ready] += well
 	k.States[waiting] += silents - well
+	if well > 0 && j.v.silentAndWell == nil {
+		j.v.silentAndWell = map[string]bool{}
+	}
+	if well > 0 {
+		j.v.silentAndWell[f.kind] = true
+	}
 	if well == silents {
 		for _, i := range silent {
 			if i < len(k.Cells) {
@@ -65,6 +71,7 @@ func (j *judging) addKind(k Kind) {
 	for state, n := range k.States {
 		if n == 0 {
 			delete(k.States, state)
+			continue
 		}
 		j.v.States[state] += n
 	}

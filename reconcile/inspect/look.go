@@ -33,7 +33,9 @@ type Looker struct {
 	m *reconcile.Manager
 	o Options
 
-	mu   sync.Mutex // held while a verdict is made: one at a time is enough
+	making chan struct{} // capacity 1: one verdict at a time is enough
+
+	mu   sync.Mutex // guards what follows
 	last *Verdict
 	next time.Time // until then the last one is good enough
 }
@@ -44,7 +46,7 @@ func New(m *reconcile.Manager, o *Options) (*Looker, error) {
 	if m == nil {
 		return nil, errors.New("inspect: New: nil Manager")
 	}
-	l := &Looker{m: m}
+	l := &Looker{m: m, making: make(chan struct{}, 1)}
 	if o != nil {
 		l.o = *o
 	}
@@ -61,11 +63,18 @@ const (
 
 // Look makes a verdict, which is the caller's to read and not to change. It fails when ctx ends before it has looked at everything.
 func (l *Looker) Look(ctx context.Context) (*Verdict, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	select {
+	case l.making <- struct{}{}:
+		defer func() { <-l.making }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 	began := time.Now()
-	if l.last != nil && began.Before(l.next) {
-		v := *l.last
+	l.mu.Lock()
+	last, next := l.last, l.next
+	l.mu.Unlock()
+	if last != nil && began.Before(next) {
+		v := *last
 		if age := began.Sub(v.At); age >= time.Second {
 			v.Notes = append(slices.Clone(v.Notes), "counted "+short(age)+" ago")
 		}
@@ -75,16 +84,71 @@ func (l *Looker) Look(ctx context.Context) (*Verdict, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	l.last, l.next = v, time.Time{}
+	next = time.Time{}
 	if took := time.Since(began); took > dear {
-		l.next = began.Add(10 * took)
+		next = began.Add(10 * took)
 	}
+	l.mu.Lock()
+	l.last, l.next = v, next
+	l.mu.Unlock()
 	return v, nil
 }
 
-// Keys gives the states of a kind's keys, for [StateOf], by their printed form. Keys that say
-// nothing of their objects are left out.
-func (l *Looker) Keys(ctx context.Context, kind string) (map[string]string, error) {
+// States gives a function that tells the state of an object of a kind, one of [States], as a
+// verdict counts it.
+func (l *Looker) States(ctx context.Context, kind string) (of func(objects.Object) string, err error) {
+	v, err := l.Look(ctx)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := l.keys(ctx, kind)
+	if err != nil {
+		return nil, err
+	}
+	return func(o objects.Object) string {
+		key := ""
+		if len(keys) > 0 {
+			key = keys[o.Key().String()]
+		}
+		return v.stateOf(o, key)
+	}, nil
+}
+
+// stateOf is stateOf as the verdict counted.
+func (v *Verdict) stateOf(o objects.Object, key string) string {
+	state, silent := stateOf(o, key)
+	if silent && v != nil && v.silentAndWell[o.Kind] {
+		return ready
+	}
+	return state
+}
+
+// StateOf is the state of one object, one of [States]. It lists nothing.
+func (l *Looker) StateOf(ctx context.Context, o objects.Object) string {
+	printed, key := o.Key().String(), ""
+	for _, r := range l.m.Runners() {
+		c, ok := reconcile.Inspect(r)
+		if !ok {
+			continue
+		}
+		snap := c.Snapshot()
+		if snap.Kind != o.Kind {
+			continue
+		}
+		isStuck := slices.ContainsFunc(snap.Running, func(r reconcile.RunSnapshot) bool { return r.Stuck && slices.Contains(r.Keys, printed) })
+		if k, ok := c.Key(ctx, printed); ok {
+			key = worse(key, keyState(k, isStuck))
+		}
+	}
+	l.mu.Lock()
+	last := l.last
+	l.mu.Unlock()
+	return last.stateOf(o, key)
+}
+
+// keys gives the states of a kind's keys by their printed form. Keys that say nothing of their
+// objects are left out.
+func (l *Looker) keys(ctx context.Context, kind string) (map[string]string, error) {
 	all := map[string]string{}
 	for _, r := range l.m.Runners() {
 		c, ok := reconcile.Inspect(r)

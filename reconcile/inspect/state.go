@@ -63,17 +63,15 @@ func keyState(k reconcile.KeySnapshot, isStuck bool) string {
 // although no run fails.
 var standOffs = []string{"NotOurs", "Missing", "DeletesHeld"}
 
-// StateOf is the state of an object, one of [States]: key is the state of its key, as
-// [Looker.Keys] gives it; empty: there is none that matters, or it is not known. It is a pure function.
-func StateOf(o objects.Object, key string) string {
-	state, silent := stateOf(o, key)
-	if silent {
-		return waiting
-	}
+// StateOf is the state of an object, one of [States], as far as what is stored tells: the key in
+// the queue of a server may know better, see [Looker.States].
+func StateOf(o objects.Object) string {
+	state, _ := stateOf(o, "")
 	return state
 }
 
-// stateOf is StateOf, and tells apart an object of which nothing but its declaration is stored.
+// stateOf joins an object and the state of its key, and tells apart an object about which nothing is stored but
+// its declaration. It is a pure function.
 func stateOf(o objects.Object, key string) (state string, silent bool) {
 	synced := conditionOf(o, store.ConditionSynced)
 	unsynced := synced != nil && synced.Status == store.False

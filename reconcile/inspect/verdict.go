@@ -30,6 +30,8 @@ type Verdict struct {
 	Person int      `json:"needAPerson,omitempty"` // causes that do
 	Under  []Part   `json:"underneath"`
 	Notes  []string `json:"notes,omitempty"` // what the counts leave out
+
+	silentAndWell map[string]bool // kinds of whose objects nothing is stored, and that are as declared
 }
 
 // Kind is the objects of a kind.

@@ -168,3 +168,18 @@ func (c *Cause) Many() string {
 	}
 	return some(c.Count, "key") + " of " + c.Controller
 }
+
+// Command is the line of one of Do for the example, as for a shell. A name that a shell might take
+// for something else is left out.
+func (c *Cause) Command(do string) string {
+	text := "tend " + do
+	for _, word := range []string{c.Kind, c.Example} {
+		if word == "" || strings.HasPrefix(word, "-") || strings.ContainsFunc(word, func(r rune) bool {
+			return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._/-", r)
+		}) {
+			return text
+		}
+		text += " " + word
+	}
+	return text
+}
