@@ -59,7 +59,20 @@ const (
 	maxKeys = 100_000
 	// dear is what a verdict may cost before it is shown again for ten times as long.
 	dear = 100 * time.Millisecond
+	// longest is how long a verdict is shown again at most.
+	longest = 15 * time.Second
 )
+
+var errSlowList = errors.New("the list takes too long")
+
+// listTime is how long the lists of all kinds may take: a store that hangs must not keep a verdict
+// from those that look for what is wrong.
+func listTime(ctx context.Context, now time.Time) time.Duration {
+	if last, ok := ctx.Deadline(); ok {
+		return last.Sub(now) / 2
+	}
+	return 2 * time.Second
+}
 
 // Look makes a verdict, which is the caller's to read and not to change. It fails when ctx ends before it has looked at everything.
 func (l *Looker) Look(ctx context.Context) (*Verdict, error) {
@@ -80,13 +93,15 @@ func (l *Looker) Look(ctx context.Context) (*Verdict, error) {
 		}
 		return &v, nil
 	}
-	v := judge(l.gather(ctx, began))
+	lists, cancel := context.WithTimeoutCause(ctx, listTime(ctx, began), errSlowList)
+	defer cancel()
+	v := judge(l.gather(ctx, lists, began))
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
 	next = time.Time{}
 	if took := time.Since(began); took > dear {
-		next = began.Add(10 * took)
+		next = began.Add(min(10*took, longest))
 	}
 	l.mu.Lock()
 	l.last, l.next = v, next
@@ -217,7 +232,7 @@ func keysOf(ctx context.Context, c reconcile.Inspection) iter.Seq2[reconcile.Key
 }
 
 // gather takes the snapshots. Keys and objects are read as they are judged.
-func (l *Looker) gather(ctx context.Context, now time.Time) *facts {
+func (l *Looker) gather(ctx, lists context.Context, now time.Time) *facts {
 	f := &facts{at: now, needs: l.o.Needs}
 	told := map[string]bool{} // checks of controllers and caches
 	reasons := map[string]string{}
@@ -256,7 +271,7 @@ func (l *Looker) gather(ctx context.Context, now time.Time) *facts {
 		}
 	}
 	for _, k := range l.o.Objects {
-		f.kinds = append(f.kinds, kindFacts{k.Kind(), objects.Partial(k), untilEnd(ctx, objects.States(ctx, k, store.Selector{}))})
+		f.kinds = append(f.kinds, kindFacts{k.Kind(), objects.Partial(k), untilEnd(lists, objects.States(lists, k, store.Selector{}))})
 	}
 	if l.o.Buckets != nil {
 		for _, b := range l.o.Buckets() {

@@ -6,8 +6,9 @@
 //
 // The commands:
 //
+//	status                         whether all is well with the service: the verdict, counts and causes of its page
 //	kinds                          the kinds of the server
-//	get KIND [KEY]                 a table of objects, or one
+//	get KIND [KEY]                 a table of objects, or one; -state failing,waiting: of those states
 //	describe KIND KEY              one object whole: conditions, deletion, metadata, spec
 //	watch KIND                     changes, as they come, until interrupted
 //	apply -f FILE                  creates or replaces what a file declares ("-": stdin)
@@ -26,7 +27,8 @@
 // The flags stand before or after the command: -server or -store (or the environment's TEND_SERVER
 // and TEND_STORE), -o table, json or yaml, -n namespace (of get and watch; of keys and objects that
 // name none: "/name" and an empty meta.namespace name the empty one), -l labels (get), -revision
-// (edit and delete only what is at it; watch from it on), -debug (the debug page, for why),
+// (edit and delete only what is at it; watch from it on), -debug (the debug page, for status, why and
+// get -state; without it that beside the server's objects),
 // -timeout (for an answer to begin; a minute, 0: none) and -show-secrets. One that a command does
 // not heed is refused. TEND_TOKEN is sent to the server as a bearer token. A store is file:PATH,
 // etcd:[https://]HOST:PORT,…[/PREFIX] or postgres:DSN; certificates, user and password are in the
@@ -42,7 +44,7 @@
 // # Exit codes
 //
 //	0  done
-//	1  another error
+//	1  another error; of status: the service is not well (one that is under way is done)
 //	2  the command line cannot be understood
 //	3  the object, kind or finalizer does not exist
 //	4  the object is at another revision, exists already, or asks for no such answer

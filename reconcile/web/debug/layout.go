@@ -33,6 +33,7 @@ type layout struct {
 type section struct {
 	Title   string
 	ID      string // for links to it; empty: none
+	Of      string // what its table is of, for how it looks on a small screen: "causes", "kinds"
 	Fold    bool   // it is shown when it is asked for
 	Tiles   []cell // counts, each a link
 	Note    string
@@ -352,6 +353,14 @@ func attempts(k keyRow) cell {
 		return some(k.Attempts, "")
 	}
 	return some(k.Attempts, "bad")
+}
+
+// failingSince is since when a key fails, if it does.
+func failingSince(k keyRow, now time.Time) cell {
+	if k.FailingSince.IsZero() {
+		return cell{}
+	}
+	return moment(k.FailingSince, now)
 }
 
 // lastError is bad news unless the run was only asked to wait.
@@ -732,6 +741,7 @@ func (p *printer) key(v *keyView) {
 			{plain("since"), moment(k.Since, p.now)},
 			{plain("runs next"), moment(k.Next, p.now)},
 			{plain("failures in a row"), attempts(*k)},
+			{plain("failing since"), failingSince(*k, p.now)},
 			{plain("last error"), lastError(*k)},
 			{plain("added for"), long(strings.Join(k.Reasons, ", "))},
 			{plain("priority"), looks("num", strconv.Itoa(k.Priority))},

@@ -111,7 +111,7 @@ func (p *printer) causes(v *inspect.Verdict) {
 	if len(v.Causes) == 0 {
 		return
 	}
-	s := section{Title: "What is wrong", ID: "causes", Note: "gravest first, one line for each cause", Columns: []string{"what", "how many", "since", "for example", "what to do"}}
+	s := section{Title: "What is wrong", ID: "causes", Of: "causes", Note: "gravest first, one line for each cause", Columns: []string{"what", "how many", "since", "for example", "what to do"}}
 	if v.More > 0 {
 		s.Note += fmt.Sprintf("; %d more are not shown", v.More)
 	}
@@ -218,7 +218,7 @@ func (p *printer) kinds(v *inspect.Verdict) {
 	if len(v.Kinds) == 0 {
 		return
 	}
-	s := section{Title: "Objects", ID: "objects", Columns: append([]string{"kind", "objects"}, objectLooks...)}
+	s := section{Title: "Objects", ID: "objects", Of: "kinds", Columns: append([]string{"kind", "objects"}, objectLooks...)}
 	s.Columns[len(s.Columns)-1] = stateText(asDeclared)
 	s.Columns = append(s.Columns, "bar")
 	cells := section{Title: "One by one", ID: "cells", Fold: true}
