@@ -116,7 +116,8 @@ func TestKeyWithACauseOfItsOwnIsNamedAtOnce(t *testing.T) {
 	})
 }
 
-// Keys that are given up for one cause are a handful of lines too, whoever gives them up.
+// Keys that are given up for one cause are a handful of lines too, given up by the reconciler or
+// by the queue.
 //
 // Seen to fail: with a line for each key there are 701.
 func TestKeysGivenUpForOneCauseAreAHandfulOfLines(t *testing.T) {

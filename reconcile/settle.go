@@ -1,14 +1,17 @@
 package reconcile
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"time"
 
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/queue/ratelimit"
+	"github.com/tendhq/tend/reconcile/internal/cause"
 	"github.com/tendhq/tend/store"
 )
 
@@ -186,5 +189,61 @@ func (t *settler[K]) tell(x *run[K], item *queue.Item[K], d *decision, o Outcome
 	}
 	if f := t.k.o.Hooks.OnDone; f != nil {
 		t.k.containHere("OnDone", func() { f(item.Key, o, took) })
+	}
+}
+
+// failed reports the failure of a key. added goes to its log line.
+func (t *settler[K]) failed(item *queue.Item[K], d *decision, added ...slog.Attr) {
+	parked := d.do == settlePark
+	f := Failure[K]{Controller: t.k.name, Key: item.Key, Attempt: item.Attempt, Parked: parked, Err: d.err}
+	exhausted := t.k.fails.takeGivenUp(item.Key)
+	name := cause.Of(textOf(d.err), fmt.Sprint(item.Key))
+	switch {
+	case exhausted:
+		name = "given up: " + name
+	case parked:
+		name = "parked: " + name
+	}
+	say := t.k.fails.note(item.Key, name, d.err, item.Attempt, parked)
+	switch {
+	case t.k.o.Hooks.OnError != nil:
+		t.k.report(f, false, added...)
+		return
+	case exhausted && say.key:
+		t.k.log().Warn("reconcile: key is given up and parked", "controller", t.k.name, "key", item.Key, "attempt", item.Attempt, "err", store.Brief(d.err))
+	default:
+		t.k.report(f, !say.key, added...)
+	}
+	if say.summary {
+		t.k.sayCause(say.of)
+	}
+}
+
+// sayCause logs that many keys fail for one cause.
+func (k *kernel[K]) sayCause(c failureCause) {
+	k.log().LogAttrs(context.Background(), slog.LevelWarn, "reconcile: runs fail for one cause",
+		slog.String("controller", k.name), slog.Int("keys", c.keys), slog.String("first", store.Clip(c.first)),
+		slog.Any("err", store.Brief(c.text)), slog.Duration("for", time.Since(c.began).Round(time.Second)))
+}
+
+// works notes that a run of the key succeeded, and logs the end of its failures.
+func (t *settler[K]) works(key K, added ...slog.Attr) {
+	of, had, ended := t.k.fails.well(key)
+	switch {
+	case !had || t.k.o.Hooks.OnError != nil:
+	case of.total <= namedKeys:
+		t.k.recovered(append([]slog.Attr{slog.Any("key", key)}, added...)...)
+	case ended:
+		t.k.recovered(slog.Int("keys", of.total), slog.String("first", store.Clip(of.first)), slog.Any("err", store.Brief(of.text)),
+			slog.Duration("after", time.Since(of.began).Round(time.Second)))
+	}
+}
+
+// sweepFailures forgets keys that are gone, and logs what lasts.
+func (k *kernel[K]) sweepFailures() {
+	for _, c := range k.fails.sweep(k.q.Lookup) {
+		if k.o.Hooks.OnError == nil {
+			k.sayCause(c)
+		}
 	}
 }

@@ -20,7 +20,7 @@ func (c *Controller[K]) summarise(in time.Duration) {
 	if !q.OldestReady.IsZero() {
 		waits = time.Since(q.OldestReady).Round(time.Millisecond)
 	}
-	state := c.now()
+	state := c.supervisor.condition()
 	stuck := 0
 	for _, r := range state.Running {
 		if r.Stuck {

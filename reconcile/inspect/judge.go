@@ -26,8 +26,8 @@ type facts struct {
 	stores      []storeFacts      // that caches read
 	caches      []cache.Snapshot
 	buckets     []ratelimit.Stats
-	held        []Held
-	needs       func(kind string, key store.Key) []Need
+	held        map[string]string // by kind, why nothing of it is pruned
+	needs       func(kind string, key store.Key) []need
 }
 
 type controllerFacts struct {
@@ -141,7 +141,7 @@ const (
 // seen counts one more object or key of a cause.
 func (c *Cause) seen(key string, since, next time.Time) {
 	c.Count++
-	if c.Example == "" || !since.IsZero() && since.Equal(c.Since) && key < c.Example {
+	if first := since.Compare(c.Since); c.Example == "" || !since.IsZero() && (first < 0 || first == 0 && key < c.Example) {
 		c.Example = store.Clip(key) // the least of the first ones, so that it is the same each time
 	}
 	c.begin(since)

@@ -162,14 +162,14 @@ func told(c Cause) string {
 // What is told of a server at a moment.
 func TestVerdicts(t *testing.T) {
 	down := &store.UnavailableError{Since: ago(20 * time.Minute), Err: errors.New("no answer")}
-	needs := func(unmet map[string]string) func(string, store.Key) []Need {
-		return func(kind string, k store.Key) []Need {
+	needs := func(unmet map[string]string) func(string, store.Key) []need {
+		return func(kind string, k store.Key) []need {
 			of, ok := unmet[k.Name]
 			if !ok {
 				return nil
 			}
 			to, why, _ := strings.Cut(of, " ")
-			return []Need{{Kind: "db", Key: store.Key{Name: to}, Unmet: why}}
+			return []need{{"db", store.Key{Name: to}, why}}
 		}
 	}
 	many := func(n int, err string) (keys []reconcile.KeySnapshot) {
@@ -341,7 +341,7 @@ func TestVerdicts(t *testing.T) {
 					}),
 					edited(runs(), func(c *controllerFacts) { c.snap.Name, c.stats.HeldBy = "p", "by the debug page" }),
 				},
-				held: []Held{{"db", "too many at once"}, {"role", ""}},
+				held: map[string]string{"db": "too many at once", "role": ""},
 			},
 			NotWell, "Not well. 4 causes; 1 needs a person.",
 			[]string{

@@ -163,17 +163,17 @@ func waiterOf(o *objects.Object) waiter {
 // dependencies is package depend's condition of an object that waits for others.
 const dependencies = "Dependencies"
 
-// Need is an object that another one needs, and why it cannot be used yet. An empty Unmet says
+// need is an object that another one needs, and why it cannot be used yet. An empty unmet says
 // that it can.
-type Need struct {
-	Kind  string
-	Key   store.Key
-	Unmet string
+type need struct {
+	kind  string
+	key   store.Key
+	unmet string
 }
 
 // dependants counts the objects that wait for others at what these fail for.
 func (j *judging) dependants() {
-	memo := map[Need]*Cause{}
+	memo := map[need]*Cause{}
 	whole := j.needs != nil
 	for _, w := range j.waits {
 		if !whole {
@@ -181,7 +181,7 @@ func (j *judging) dependants() {
 			continue
 		}
 		for _, n := range j.needs(w.kind, w.key) {
-			if n.Unmet == "" {
+			if n.unmet == "" {
 				continue
 			}
 			if c := j.rootOf(n, w, memo, 0); c != nil {
@@ -194,7 +194,7 @@ func (j *judging) dependants() {
 		}
 	}
 	if len(j.waits) == maxWaiters {
-		j.v.Notes = append(j.v.Notes, fmt.Sprintf("what holds up whom was asked of the first %s objects that wait", number(maxWaiters)))
+		j.v.Notes = append(j.v.Notes, fmt.Sprintf("of the objects that wait, what they wait for was asked of the first %s", number(maxWaiters)))
 	}
 }
 
@@ -211,23 +211,23 @@ func (j *judging) waitsFor(w waiter, name, why string) *Cause {
 
 // rootOf finds what a need waits for in the end: the cause for which a needed object fails. Of one
 // that is not there the object waits, and that is a cause.
-func (j *judging) rootOf(n Need, w waiter, memo map[Need]*Cause, depth int) *Cause {
+func (j *judging) rootOf(n need, w waiter, memo map[need]*Cause, depth int) *Cause {
 	if c, known := memo[n]; known && (c == nil || c.What != whatWaits) {
 		return c
 	}
 	memo[n] = nil // of a circle
-	c := j.keys[n.Kind][n.Key.String()].cause
-	if c == nil && n.Unmet == "NotFound" {
-		j.waitsFor(w, n.Kind+" "+n.Key.String(), n.Kind+" "+n.Key.String()+" does not exist")
+	c := j.keys[n.kind][n.key.String()].cause
+	if c == nil && n.unmet == "NotFound" {
+		j.waitsFor(w, n.kind+" "+n.key.String(), n.kind+" "+n.key.String()+" does not exist")
 		delete(memo, n)
 		return nil
 	}
 	if c == nil && depth < 16 {
-		for _, next := range j.needs(n.Kind, n.Key) {
-			if next.Unmet == "" {
+		for _, next := range j.needs(n.kind, n.key) {
+			if next.unmet == "" {
 				continue
 			}
-			if next.Unmet == "NotFound" { // the needed object says so itself
+			if next.unmet == "NotFound" { // the needed object says so itself
 				break
 			}
 			c = j.rootOf(next, w, memo, depth+1)

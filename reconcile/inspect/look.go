@@ -14,18 +14,20 @@ import (
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/queue/ratelimit"
 	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/depend"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
 	"github.com/tendhq/tend/store/objects"
 )
 
 // Options are what a Looker knows besides what the Manager runs. Nil fields mean that nothing is
-// said of it. The functions are called for each verdict; they must be quick and safe for concurrent use.
+// said of it. The functions are called for each verdict; they must be quick and safe for
+// concurrent use.
 type Options struct {
-	Objects []objects.Kind                          // the kinds whose objects count
-	Buckets func() []*ratelimit.Bucket              // no bucket is nil
-	Held    func() []Held                           // the inventories
-	Needs   func(kind string, key store.Key) []Need // of an object; those that it waits for
+	Objects []objects.Kind             // the kinds whose objects count
+	Buckets func() []*ratelimit.Bucket // no bucket is nil
+	Held    func() map[string]string   // by kind, why its inventory may not prune; empty: it may
+	Needs   *depend.Graph              // what the objects wait for
 }
 
 // Looker makes verdicts about what a Manager runs. It is safe for concurrent use.
@@ -233,7 +235,10 @@ func keysOf(ctx context.Context, c reconcile.Inspection) iter.Seq2[reconcile.Key
 
 // gather takes the snapshots. Keys and objects are read as they are judged.
 func (l *Looker) gather(ctx, lists context.Context, now time.Time) *facts {
-	f := &facts{at: now, needs: l.o.Needs}
+	f := &facts{at: now}
+	if l.o.Needs != nil {
+		f.needs = l.needsOf
+	}
 	told := map[string]bool{} // checks of controllers and caches
 	reasons := map[string]string{}
 	checks := l.m.Checks()
@@ -312,4 +317,13 @@ func untilEnd(ctx context.Context, all iter.Seq2[objects.Object, error]) iter.Se
 			}
 		}
 	}
+}
+
+func (l *Looker) needsOf(kind string, key store.Key) (all []need) {
+	for _, n := range l.o.Needs.View(depend.Ref{Kind: kind, Key: key}).Needs {
+		if !n.Watched {
+			all = append(all, need{n.Ref.Kind, n.Ref.Key, n.Unmet})
+		}
+	}
+	return all
 }

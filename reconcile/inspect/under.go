@@ -8,9 +8,6 @@ import (
 	"github.com/tendhq/tend/reconcile"
 )
 
-// Held is an inventory that may not prune, and why. Empty: it may.
-type Held struct{ Kind, Why string }
-
 // storesDown asks each store once. What follows from one that does not answer refers to it.
 func (j *judging) storesDown() {
 	for _, s := range j.stores {
@@ -33,9 +30,9 @@ func (j *judging) rest() {
 			j.named(name+"\x00"+whatIll, Cause{What: whatIll, Why: c.Reason, Grave: true, Kind: name})
 		}
 	}
-	for _, h := range j.held {
-		if h.Why != "" {
-			j.named(h.Kind+"\x00"+whatHeld, Cause{What: whatHeld, Why: h.Why, Grave: true, Person: true, Kind: h.Kind, Do: []string{"release prune"}})
+	for _, kind := range sorted(j.held) {
+		if why := j.held[kind]; why != "" {
+			j.named(kind+"\x00"+whatHeld, Cause{What: whatHeld, Why: why, Grave: true, Person: true, Kind: kind, Do: []string{"release prune"}})
 		}
 	}
 }

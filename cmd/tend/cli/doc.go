@@ -6,7 +6,7 @@
 //
 // The commands:
 //
-//	status                         whether all is well with the service: the verdict, counts and causes of its page
+//	status                         whether all is well with the service, and if not, what is wrong
 //	kinds                          the kinds of the server
 //	get KIND [KEY]                 a table of objects, or one; -state failing,waiting: of those states
 //	describe KIND KEY              one object whole: conditions, deletion, metadata, spec
@@ -27,8 +27,7 @@
 // The flags stand before or after the command: -server or -store (or the environment's TEND_SERVER
 // and TEND_STORE), -o table, json or yaml, -n namespace (of get and watch; of keys and objects that
 // name none: "/name" and an empty meta.namespace name the empty one), -l labels (get), -revision
-// (edit and delete only what is at it; watch from it on), -debug (the debug page, for status, why and
-// get -state; without it that beside the server's objects),
+// (edit and delete only what is at it; watch from it on), -debug (the debug page, for status, why and get -state),
 // -timeout (for an answer to begin; a minute, 0: none) and -show-secrets. One that a command does
 // not heed is refused. TEND_TOKEN is sent to the server as a bearer token. A store is file:PATH,
 // etcd:[https://]HOST:PORT,…[/PREFIX] or postgres:DSN; certificates, user and password are in the

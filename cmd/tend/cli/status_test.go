@@ -43,7 +43,7 @@ func TestStatusSaysWhatIsWrongAndExitsWithIt(t *testing.T) {
 	}
 	ill := c.when(cli.Failed, "2 of disk", "status")
 	wantAll(t, ill, "Not well. 2 of 3 objects are not as declared", "1 cause; 1 needs a person.\n2 given up, 1 ready\n",
-		`given up: the name is taken \u001b[31m`+"\n  2 of disk, since 20", ", for example bad-1\n    tend edit disk bad-1\n    tend kick disk bad-1\n")
+		`given up: the name is taken \u001b[31m`+"\n  2 of disk, since 20", ", for example bad-", "\n    tend edit disk bad-", "\n    tend kick disk bad-")
 	var v inspect.Verdict
 	if err := json.Unmarshal([]byte(c.run(cli.Failed, "", "status", "-o", "json")), &v); err != nil || v.Level != inspect.NotWell || len(v.Causes) != 1 || v.Causes[0].Count != 2 {
 		t.Errorf("as JSON it is %+v, %v", v, err)

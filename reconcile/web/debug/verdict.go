@@ -7,38 +7,26 @@ import (
 	"strings"
 
 	"github.com/tendhq/tend/reconcile"
-	"github.com/tendhq/tend/reconcile/depend"
 	"github.com/tendhq/tend/reconcile/inspect"
 	"github.com/tendhq/tend/store"
 )
 
 // newLooker makes what the page opens with.
 func (h *handler) newLooker() (*inspect.Looker, error) {
-	o := &inspect.Options{Objects: h.o.Objects, Buckets: h.o.Buckets, Held: h.held}
-	if h.o.Needs != nil {
-		o.Needs = h.needsOf
-	}
-	return inspect.New(h.manager, o)
+	return inspect.New(h.manager, &inspect.Options{Objects: h.o.Objects, Buckets: h.o.Buckets, Held: h.held, Needs: h.o.Needs})
 }
 
-func (h *handler) held() (all []inspect.Held) {
+// held says of each inventory why nothing of its kind is pruned.
+func (h *handler) held() map[string]string {
+	all := map[string]string{}
 	for _, i := range h.o.Inventories {
 		s := i.Snapshot()
-		all = append(all, inspect.Held{Kind: s.Kind, Why: s.Held})
+		all[s.Kind] = s.Held
 	}
 	return all
 }
 
-func (h *handler) needsOf(kind string, key store.Key) (all []inspect.Need) {
-	for _, l := range h.o.Needs.View(depend.Ref{Kind: kind, Key: key}).Needs {
-		if !l.Watched {
-			all = append(all, inspect.Need{Kind: l.Ref.Kind, Key: l.Ref.Key, Unmet: l.Unmet})
-		}
-	}
-	return all
-}
-
-// states are those of an object, the worst first.
+// objectLooks are those of an object, the worst first.
 var objectLooks = inspect.States()
 
 const asDeclared = "ready"
