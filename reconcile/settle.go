@@ -197,7 +197,7 @@ func (t *settler[K]) failed(item *queue.Item[K], d *decision, added ...slog.Attr
 	parked := d.do == settlePark
 	f := Failure[K]{Controller: t.k.name, Key: item.Key, Attempt: item.Attempt, Parked: parked, Err: d.err}
 	exhausted := t.k.fails.takeGivenUp(item.Key)
-	name := cause.Of(textOf(d.err), fmt.Sprint(item.Key))
+	name := cause.Of(store.Clip(d.err.Error()), fmt.Sprint(item.Key))
 	switch {
 	case exhausted:
 		name = "given up: " + name
