@@ -24,13 +24,14 @@
 //	why KIND KEY                   why it is not as declared, or not run
 //	completion bash|zsh|fish       a script that completes commands
 //
-// The flags stand before or after the command: -server or -store (or the environment's TEND_SERVER
-// and TEND_STORE), -o table, json or yaml, -n namespace (of get and watch; of keys and objects that
-// name none: "/name" and an empty meta.namespace name the empty one), -l labels (get), -revision
-// (edit and delete only what is at it; watch from it on), -debug (the debug page, for status, why and get -state),
-// -timeout (for an answer to begin; a minute, 0: none) and -show-secrets. TEND_TOKEN is sent to the server as a bearer token. A store is file:PATH,
-// etcd:[https://]HOST:PORT,…[/PREFIX] or postgres:DSN; certificates, user and password are in the
-// variables of etcdctl (ETCDCTL_ENDPOINTS, _CACERT, _CERT, _KEY, _USER, _PASSWORD) and libpq (PG*).
+// The flags stand before or after the command: -server or -store (or the environment's TEND_SERVER and
+// TEND_STORE), -o table, json or yaml, -n namespace (of get and watch; of keys and objects that name
+// none: "/name" and an empty meta.namespace name the empty one), -l labels (get), -revision (edit and
+// delete only what is at it; watch from it on), -debug (the debug page, for status, why and get
+// -state), -timeout (for an answer to begin; a minute, 0: none) and -show-secrets. TEND_TOKEN is sent
+// to the server as a bearer token. A store is file:PATH, etcd:[https://]HOST:PORT,…[/PREFIX] or
+// postgres:DSN; certificates, user and password are in the variables of etcdctl (ETCDCTL_ENDPOINTS,
+// _CACERT, _CERT, _KEY, _USER, _PASSWORD) and libpq (PG*).
 //
 // A file has objects in YAML or JSON, between "---", or a list of them as get prints it.
 // Apply replaces the spec and adds labels and annotations:
