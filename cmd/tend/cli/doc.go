@@ -7,7 +7,7 @@
 // The commands:
 //
 //	status                         whether all is well with the service, and if not, what is wrong
-//	kinds                          the kinds of the server
+//	kinds                          those of the server
 //	get KIND [KEY]                 a table of objects, or one; -state failing,waiting: of those states
 //	describe KIND KEY              one object whole: conditions, deletion, metadata, spec
 //	watch KIND                     changes, as they come, until interrupted
@@ -52,7 +52,6 @@
 //	7  the server or store cannot be reached
 //	8  the kind's type is needed: metadata only
 //
-// Validation, codecs and secrets are in a kind's Go type. A service that calls [Run]
-// with [Config.Kinds] writes specs straight on a store, too. Without, a store's objects are
-// shown without spec and status, unless -show-secrets is given.
+// Validation, codecs and secrets are in a kind's Go type. A service that calls [Run] with
+// [Config.Kinds] writes specs on a store, too. Without, spec and status need -show-secrets.
 package cli
