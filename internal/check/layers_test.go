@@ -60,6 +60,8 @@ var layers = map[string]int{
 	"store/storetest/upgradetest": 6, // for tests
 	"reconcile/web":               7,
 	"store/internal/shape":        -1,
+	"reconcile/internal/cause":    -1,
+	"reconcile/inspect":           4,
 }
 
 // thirdParty names every module outside the standard library that a package's

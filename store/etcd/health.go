@@ -82,5 +82,8 @@ func (h *health) answers(on *hub) (report func()) {
 	}
 }
 
+// String names the backend for people.
+func (b *backend) String() string { return "etcd " + b.health.place }
+
 // placeOf names the endpoints in errors and logs.
 func placeOf(endpoints []string) string { return strings.Join(endpoints, ", ") }
