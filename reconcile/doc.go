@@ -135,6 +135,7 @@ package reconcile
 //	parts         goroutines that Run waits for and names
 //	outcome       what a run came to: pure
 //	brake         R5: keys whose spec changes too often: pure
+//	failures      which keys fail, and for which cause
 //	kernel        what all parts of a controller share
 //	shards        caches that hold some shards of a kind
 //	run           one run and its context
