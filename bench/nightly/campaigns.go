@@ -95,6 +95,10 @@ var campaigns = []campaign{
 		module: ".", pkg: "./store", test: "^TestStoreBehavesLikeItsModel$", control: "mutants", args: perSecond("-rapid.checks", 50),
 	},
 	{
+		name: "store-forms", promises: "S3", what: "random values of random types: what a backend of values and one of bytes give back, refuse, show and call a change",
+		module: ".", pkg: "./store/internal/shape", test: "^TestBothFormsAreAlike$", control: "mutants", args: campaignFlag,
+	},
+	{
 		name: "file-kill", promises: "S1, C1", what: "kill -9 of a writing process at random instants; what was acknowledged is there",
 		module: ".", pkg: "./store/file", test: "^TestKilledProcessLosesNothingAcknowledged$", control: "mutants", args: perSecond("-kills", 2),
 	},

@@ -16,7 +16,8 @@ type Options struct {
 	// records. Zero means 8192.
 	History int
 	// Encode keeps the encoding of every value instead of the value itself,
-	// so that a test sees what a backend of bytes would lose.
+	// as a backend of bytes does: each read decodes. Set it in tests of a program that keeps
+	// its objects in a file, on etcd or on PostgreSQL.
 	Encode bool
 }
 

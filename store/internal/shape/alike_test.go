@@ -27,7 +27,7 @@ func TestBothFormsAreAlike(t *testing.T) {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
 	}
-	t.Log(seen)
+	t.Logf("campaign: %d types, %d values: %v", seen["types"], seen["written"], seen)
 	for _, what := range []string{"types", "types refused", "written", "mended", "refused", "equal", "different"} {
 		if seen[what] == 0 {
 			t.Errorf("no value was %s: %v", what, seen)
