@@ -421,7 +421,7 @@ func TestKindOfACacheOfShardsIsPartial(t *testing.T) {
 	}
 }
 
-// What a caller gives and nobody but the store writes is refused by its name: dropped in silence it
+// What a caller gives and only the store writes is refused by its name: dropped in silence it
 // would look as if it had been written. What is as it is stored may be there, as in what a list gave.
 func TestWhatOnlyTheStoreWritesIsRefusedByItsName(t *testing.T) {
 	disks := newDisks(must(memory.New(nil)), 1)
