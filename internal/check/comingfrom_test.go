@@ -49,6 +49,16 @@ var comingFrom = map[string]struct{ folder, theirs string }{
 		WithConnectionPublishers ConnectionDetails ExternalObservation.ConnectionDetails WithMetricRecorder MetricRecorder
 		TypedExternalClient TypedExternalConnector`},
 	"grafana": {"reconcile/lifecycle", `
+		Reconciler Reconciler.Reconcile ReconcileRequest ReconcileRequest.Object ReconcileRequest.Action
+		ReconcileRequest.State ReconcileAction ReconcileActionUnknown ReconcileActionCreated ReconcileActionUpdated
+		ReconcileActionDeleted ReconcileActionResynced ReconcileActionFromResourceAction
+		ResourceActionFromReconcileAction ReconcileResult ReconcileResult.RequeueAfter ReconcileResult.State
+		OpinionatedReconciler OpinionatedReconciler.Reconciler OpinionatedReconciler.Reconcile
+		OpinionatedReconciler.Wrap NewOpinionatedReconciler SimpleReconciler SimpleReconciler.ReconcileFunc
+		SimpleReconciler.Reconcile TypedReconciler TypedReconcileRequest InformerController.AddReconciler
+		InformerController.RemoveReconciler InformerController.RemoveAllReconcilersForResource
+		InformerController.RemoveInformer InformerController.PrometheusCollectors InformerControllerConfig
+		DefaultInformerControllerConfig DefaultErrorHandler ErrNilObject
 		ResourceAction ResourceActionCreate ResourceActionUpdate ResourceActionDelete DefaultRetryPolicy
 		ExponentialBackoffRetryPolicy RetryPolicy RetryDequeuePolicy OpinionatedRetryDequeuePolicy EmptyLabelFilters
 		ErrInformerAlreadyAdded FinalizerSupplier DefaultFinalizerSupplier Controller Controller.Run

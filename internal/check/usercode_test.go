@@ -30,7 +30,7 @@ var otherwise = []string{
 }
 
 // A function of the program's that is called in a new place has to be contained there. Seen to fail: with
-// a line of the table left out, and with a second call of external's Options.Changes beside the contained one.
+// lines of the table left out.
 //
 // promise R6
 func TestEachCallOfAFunctionOfTheProgramsIsContained(t *testing.T) {

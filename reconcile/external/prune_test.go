@@ -101,7 +101,7 @@ func TestPruneRefusesWhatMayBeAMistake(t *testing.T) {
 		},
 		"held":             {before: func(_ *world, v *inventory) { v.Hold("still loading") }, says: "still loading", would: 1},
 		"no way to delete": {with: func(_ *world, o *invOpts) { o.Delete = nil }, says: "InventoryOptions.Delete", would: 1},
-		"too many":         {before: orphans(12), says: "at most 10", would: 13},
+		"too many":         {before: orphans(12), says: "at most 10 may be deleted at once (Cap: 10 % of them, and one in any case; never more than 10)", would: 13},
 		"few of ours among many of others": {
 			with: func(_ *world, o *invOpts) { o.Cap = external.Cap{Count: -1, Percent: 5} },
 			before: func(w *world, v *inventory) {
@@ -112,7 +112,7 @@ func TestPruneRefusesWhatMayBeAMistake(t *testing.T) {
 			},
 			says: "at most 5", would: 7,
 		},
-		"too large a share": {with: func(_ *world, o *invOpts) { o.Cap = external.Cap{Count: -1, Percent: 5} }, before: orphans(6), says: "at most 5", would: 7},
+		"too large a share": {with: func(_ *world, o *invOpts) { o.Cap = external.Cap{Count: -1, Percent: 5} }, before: orphans(6), says: "at most 5 may be deleted at once (Cap: 5 % of them, and one in any case)", would: 7},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w *world) {
