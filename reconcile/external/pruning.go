@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/internal/sleep"
+	"github.com/tendhq/tend/queue/ratelimit"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/store"
@@ -19,7 +20,8 @@ const pruneAgain = time.Minute
 // with InventoryOptions.Cap. It has no keys: what it does is the work of its one source. Each
 // resource that was pruned is a line in the log. A prune that is refused or fails is the failure
 // of the source, in the log, in Health and on the page, until one succeeds: a refusal until the
-// next interval at least, a failure for a minute, or the interval if that is less.
+// next interval at least, a failure for a minute, or the interval if that is less. One that finds
+// a quota used up is made again when there is budget, and is no failure.
 //
 // O may be nil. Without a Placement it runs on one server at a time, by a lease in the store of
 // the declarations, if other processes can open that (store.Leaser, Shared). Pruning fails on an
@@ -58,6 +60,9 @@ func (v *Inventory[S, T, R]) pruneOnce(ctx context.Context, every time.Duration,
 	pruned, err := v.Prune(ctx, Cap{})
 	for _, f := range pruned {
 		reconcile.Logger(ctx).Info("pruned", "kind", v.o.Store.Kind(), "id", f.ID, "key", f.Key)
+	}
+	if until, throttled := ratelimit.ThrottledUntil(err); throttled {
+		return max(time.Until(until), budgetPause) // it is no failure
 	}
 	if r, ok := to.(reconcile.Reporter); ok && ctx.Err() == nil {
 		r.Failed(err)

@@ -223,6 +223,9 @@ func (p *Program) String() string {
 
 // nameOf is a part's type, and its name if it says one.
 func nameOf(part any) string {
+	if r, runs := runnerOf(part); runs && r != part {
+		return nameOf(r) // the controller of a file
+	}
 	if named, ok := part.(interface{ Name() string }); ok {
 		return typeOf(part) + " " + named.Name()
 	}
