@@ -49,7 +49,7 @@ func TestProgramOfKindsRunsThem(t *testing.T) {
 			}
 			return reconcile.Result{}, err
 		}, nil)
-		sites.Watch(reconcile.Owns(pods.Cache()))
+		sites.AddSources(reconcile.Owns(pods.Cache()))
 		_, err := sites.Create(t.Context(), &shop{Meta: store.Meta{Name: "a"}})
 		p.Check(err)
 		if err := p.Run(t.Context(), &program.Options{Once: true}); err != nil || ran == 0 {
@@ -117,7 +117,7 @@ func TestWhatReconcilesAKindIsSaidOnce(t *testing.T) {
 			program.AddKind(p, "b", &program.ObjectsOptions[plan, held]{NoReconciler: true}).Reconcile(f, nil)
 		},
 		"nothing reconciles the kind \"site\" yet": func(_ *program.Program, k *program.Objects[plan, held]) {
-			k.Watch(reconcile.From(k.Cache()))
+			k.AddSources(reconcile.From(k.Cache()))
 		},
 		"Cache is set beside": func(_ *program.Program, k *program.Objects[plan, held]) {
 			k.Reconcile(f, &reconcile.ForOptions[plan, held]{Cache: &cache.Options[plan, held]{}})

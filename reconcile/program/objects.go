@@ -126,7 +126,7 @@ func (k *Objects[S, T]) ReconcileBy(r interface {
 		if changes, ok := part.(interface {
 			Changed(name string) reconcile.Source[reconcile.Request]
 		}); ok {
-			k.Watch(changes.Changed("drift"))
+			k.AddSources(changes.Changed("drift"))
 		}
 	}
 }
@@ -143,9 +143,9 @@ func (k *Objects[S, T]) take(c *reconcile.Controller[reconcile.Request], by any)
 	}
 }
 
-// Watch has the controller watch further sources, as of what the objects own or need. It comes
+// AddSources has the controller watch further sources, as of what the objects own or need. It comes
 // after Reconcile or ReconcileBy.
-func (k *Objects[S, T]) Watch(sources ...reconcile.Source[reconcile.Request]) {
+func (k *Objects[S, T]) AddSources(sources ...reconcile.Source[reconcile.Request]) {
 	switch {
 	case k.controller != nil:
 		k.program.note(k.controller.Watch(sources...))
@@ -153,7 +153,7 @@ func (k *Objects[S, T]) Watch(sources ...reconcile.Source[reconcile.Request]) {
 			k.sources = append(k.sources, s.Name)
 		}
 	case len(k.program.errs) == 0:
-		k.program.note(fmt.Errorf("program: Watch: nothing reconciles the kind %q yet", k.name()))
+		k.program.note(fmt.Errorf("program: AddSources: nothing reconciles the kind %q yet", k.name()))
 	}
 }
 
