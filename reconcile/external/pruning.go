@@ -3,6 +3,7 @@ package external
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/tendhq/tend/internal/sleep"
@@ -18,7 +19,7 @@ const pruneAgain = time.Minute
 
 // Pruning makes a controller that calls [Inventory.Prune] at once and then in each interval,
 // with InventoryOptions.Cap. It has no keys: what it does is the work of its one source. Each
-// resource that was pruned is a line in the log. A prune that is refused or fails is the failure
+// resource that was pruned is a line in the log (Options.Logger, slog.Default()). A prune that is refused or fails is the failure
 // of the source, in the log, in Health and on the page, until one succeeds: a refusal until the
 // next interval at least, a failure for a minute, or the interval if that is less. One that finds
 // a quota used up is made again when there is budget, and is no failure.
@@ -49,17 +50,20 @@ func (v *Inventory[S, T, R]) Pruning(every time.Duration, o *reconcile.Options[s
 	return c, c.Watch(reconcile.Source[string]{Name: "interval", Run: func(ctx context.Context, to reconcile.Sink[string]) error {
 		to.Synced()
 		for wait := time.Duration(0); sleep.For(ctx, wait); {
-			wait = v.pruneOnce(ctx, every, to)
+			wait = v.pruneOnce(ctx, every, to, options.Logger)
 		}
 		return nil
 	}})
 }
 
 // pruneOnce prunes, reports how that went, and returns the time until the next prune.
-func (v *Inventory[S, T, R]) pruneOnce(ctx context.Context, every time.Duration, to reconcile.Sink[string]) time.Duration {
+func (v *Inventory[S, T, R]) pruneOnce(ctx context.Context, every time.Duration, to reconcile.Sink[string], log *slog.Logger) time.Duration {
+	if log == nil {
+		log = slog.Default()
+	}
 	pruned, err := v.Prune(ctx, Cap{})
 	for _, f := range pruned {
-		reconcile.Logger(ctx).Info("pruned", "kind", v.o.Store.Kind(), "id", f.ID, "key", f.Key)
+		log.Info("pruned", "kind", v.o.Store.Kind(), "id", f.ID, "key", f.Key)
 	}
 	if until, throttled := ratelimit.ThrottledUntil(err); throttled {
 		return max(time.Until(until), budgetPause) // it is no failure

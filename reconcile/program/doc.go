@@ -1,6 +1,27 @@
-// Package program runs a whole program: a Manager, until its context ends or until
+// Package program puts a whole program together and runs it: until its context ends or until
 // everything is as declared, with progress on the way, and at the end what is left and
 // why.
+//
+//	p := program.Open(ctx, "file:sites.db")                  // the store, by its URL
+//	sites := program.AddKind[Spec, Status](p, "site", nil)   // what it is: store, cache, progress
+//	sites.Reconcile(func(ctx, site) …, nil)                  // who reconciles it: controller, sources
+//	zones := program.AddKind[ZoneSpec, Status](p, "zone", nil)
+//	zones.ReconcileBy(reconciler, options)                   // an *external.Reconciler, with its inventory
+//	p.Use(inventory.Pruning(time.Hour, nil))                 // what else runs or is shown
+//	p.Use(web.Listen(address, nil, &web.Options{Program: p}))// page, metrics, health, API of all of it
+//	err := p.Run(ctx, nil)                                   // all errors until here, or the program's
+//
+// # Who owns what
+//
+// A [Program] has three states. While it is built, one goroutine calls it; each call keeps its
+// error and returns what can be used, so that nothing needs a look before Run. Run looks
+// whether a kind has nothing that reconciles it, registers controllers, caches and runners with
+// the Manager, has package web look at the parts (BeforeRun), and runs the Manager. When it
+// has ended Run closes the store, if Open opened it. Nothing is hidden: the parts are those that
+// store.New, cache.New, reconcile.ForCache, [Of], Manager.Register and web.New make, and each
+// can be reached, or be built by hand and given to Use.
+//
+// # By hand
 //
 //	sites, err := program.Of(cache, nil) // one Part for each kind
 //	options, err = sites.Track(options)  // for the controller; see below
