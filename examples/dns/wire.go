@@ -61,7 +61,7 @@ func newProgram(ctx context.Context, o options, dns *provider, mux *http.ServeMu
 
 // keep adds a kind, what reconciles it, and the file that declares its objects.
 func keep[S any](p *program.Program, o options, k *keeper[S], needs ...depend.Needs[S, Status]) *program.Objects[S, Status] {
-	objects := program.AddKind[S, Status](p, k.kind, nil)
+	objects := program.AddKind(p, k.kind, &program.ObjectsOptions[S, Status]{Progress: &program.KindOptions[S, Status]{Stuck: external.NotOurs[S, Status]}})
 	var depends *depend.Tracker[S, Status]
 	var err error
 	if len(needs) > 0 {
@@ -82,7 +82,7 @@ func keep[S any](p *program.Program, o options, k *keeper[S], needs ...depend.Ne
 	return objects
 }
 
-// allow lets everybody read, and write who has the token.
+// allow lets all callers read, and those with the token write.
 func (o options) allow(r *http.Request, a api.Access) error {
 	if a.Writes() && (o.Token == "" || r.Header.Get("Authorization") != "Bearer "+o.Token) {
 		return fmt.Errorf("writing takes the token that is in DNS_TOKEN")

@@ -202,8 +202,8 @@ type closing struct {
 
 func (c closing) Close() error { *c.n++; return c.Backend.Close() }
 
-// Who opens a store closes it: Run that of Open, wrapped or not, after an error too; the caller
-// that of New.
+// Run closes the store of Open, wrapped or not, after an error too, and not that of New, which
+// stays the caller's.
 //
 // Seen to fail with a Run that closed both.
 func TestWhoOpensAStoreClosesIt(t *testing.T) {
