@@ -64,10 +64,13 @@ func services(work string) []service {
 		{"client-go-careful+prom", startLoop(true)},
 		{"controller-runtime+prom", startChannel(true)},
 	}
+	for _, size := range *batchFlag {
+		used = append(used, service{"tend-batch-" + strconv.Itoa(size) + "+prom", startTendBatch(size)})
+	}
 	if work != "none" {
 		return used
 	}
-	ss := append(
+	return append(
 		used,
 		service{"tend", startTend},
 		service{"tend-chan+prom", startTendChan},
@@ -77,10 +80,6 @@ func services(work string) []service {
 		service{"tend-queue+prom", startSubject(newTendProm[store.Key])},
 		service{"least-entry", startSubject(newLeastEntry[store.Key])}, // least loses what is added while it runs
 	)
-	for _, size := range *batchFlag {
-		ss = append(ss, service{"tend-batch-" + strconv.Itoa(size) + "+prom", startTendBatch(size)})
-	}
-	return ss
 }
 
 func serve(b *testing.B, s service, keys []store.Key, workers int, j job) {
