@@ -12,11 +12,11 @@
 //	watch KIND                     changes, as they come, until interrupted
 //	apply -f FILE                  creates or replaces what a file declares ("-": stdin)
 //	edit KIND KEY                  opens the object in $EDITOR and stores what comes of it
-//	delete KIND KEY                asks for the deletion
-//	kick, pause, resume KIND KEY   reconcile now; pause and resume on every server
+//	delete, kick KIND KEY          asks for the deletion, for a run; pause, resume: on every server
 //	remove-finalizer KIND KEY NAME by force
 //	created KIND KEY NAME          of one that stopped as CreateIncomplete: its create made NAME;
 //	not-created KIND KEY           … or it made none, and is called again. Look outside first
+//	adopt KIND KEY ID              takes a resource over that exists; -f FILE -yes: of lines "KEY ID"
 //	forget-location KIND KEY       of one that stopped as LocationChanged: look where the spec says
 //	rewrite KIND                   stores objects of earlier versions, or under older keys, again (store.Rewrite)
 //	copy FROM TO KIND...           copies kinds from one store to another, and compares them

@@ -97,7 +97,7 @@ type command struct {
 	Config
 	server, store, debug, output, namespace, labels, file string
 	revision                                              uint64
-	showSecrets                                           bool
+	showSecrets, yes                                      bool
 	timeout                                               time.Duration
 	given                                                 []string  // the flags that were
 	terminal                                              io.Writer // Stdout itself, for an editor
@@ -188,6 +188,7 @@ func init() { // not in the declaration: help and completion refer to it
 		"remove-finalizer": {"KIND KEY NAME", "n", "takes a finalizer away by force", (*command).removeFinalizer},
 		"created":          {"KIND KEY NAME", "n", "says that the create of unknown outcome made the resource of that name", (*command).created},
 		"not-created":      {"KIND KEY", "n", "says that the create of unknown outcome made no resource", (*command).notCreated},
+		"adopt":            {"KIND [KEY] [ID]", "f n yes", "has objects take over resources that exist: one, or those of a file", (*command).adopt},
 		"forget-location":  {"KIND KEY", "n", "forgets where an object's resource lies", (*command).forgetLocation},
 		"why":              {"KIND KEY", "o n debug", "says why an object is not as declared, or not run", (*command).why},
 		"rewrite":          {"KIND", "", "stores objects of earlier versions, or under older keys, again", (*command).rewrite},
@@ -262,6 +263,7 @@ func (r *command) parse(args []string) (words []string, err error) {
 	f.Uint64Var(&r.revision, "revision", 0, "revision that the object must have")
 	f.DurationVar(&r.timeout, "timeout", defaultTimeout, "how long the service may take to begin an answer")
 	f.BoolVar(&r.showSecrets, "show-secrets", false, "show specs whose secrets are not known")
+	f.BoolVar(&r.yes, "yes", false, "do what is planned")
 	for {
 		if err := f.Parse(args); err != nil {
 			if errors.Is(err, flag.ErrHelp) {
