@@ -31,13 +31,13 @@ type ForOptions[S, T any] struct {
 }
 
 // An ObjectController is a Controller for the objects of a store, with their cache. It is
-// made by For.
+// made by For and ForCache.
 type ObjectController[S, T any] struct {
 	*Controller[Request]
 	own *cache.Cache[S, T]
 }
 
-// Cache is the controller's own cache, which runs with it: to read, to add an index
+// Cache is the controller's cache, its own of For, which runs with it: to read, to add an index
 // before Run, and for sources of other controllers.
 func (c *ObjectController[S, T]) Cache() *cache.Cache[S, T] { return c.own }
 
@@ -53,6 +53,25 @@ func For[S, T any](s *store.Store[S, T], f func(context.Context, *store.Object[S
 	if err != nil {
 		return nil, fmt.Errorf("reconcile: For: %w", err)
 	}
+	opts.Cache = nil
+	c, err := ForCache(own, f, &opts)
+	if err != nil {
+		return nil, err
+	}
+	c.supervisor.owned = []Cached{own}
+	return c, nil
+}
+
+// ForCache is For with a cache that the program has already, as one that others read too. A
+// Manager runs it; ForOptions.Cache must be nil.
+func ForCache[S, T any](of *cache.Cache[S, T], f func(context.Context, *store.Object[S, T]) (Result, error), o *ForOptions[S, T]) (*ObjectController[S, T], error) {
+	opts := orZero(o)
+	switch {
+	case of == nil:
+		return nil, errors.New("reconcile: ForCache: no cache")
+	case opts.Cache != nil:
+		return nil, errors.New("reconcile: ForCache: ForOptions.Cache is set beside the cache that is given")
+	}
 	from := FromOptions[S, T]{When: opts.When, only: opts.Only}
 	run := f
 	if f != nil && opts.Only != nil {
@@ -63,12 +82,11 @@ func For[S, T any](s *store.Store[S, T], f func(context.Context, *store.Object[S
 			return f(ctx, o)
 		}
 	}
-	c, err := New(s.Kind(), AsReconciler(own, run), &opts.Options)
+	c, err := New(of.Kind(), AsReconciler(of, run), &opts.Options)
 	if err != nil {
 		return nil, err
 	}
-	c.supervisor.owned = []Cached{own}
-	return &ObjectController[S, T]{c, own}, c.Watch(FromWith(own, &from))
+	return &ObjectController[S, T]{c, of}, c.Watch(FromWith(of, &from))
 }
 
 // AsReconciler makes a Reconciler of a function of an object. The object comes

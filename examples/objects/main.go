@@ -35,8 +35,9 @@ import (
 
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/external"
+	"github.com/tendhq/tend/reconcile/program"
 	"github.com/tendhq/tend/store"
-	"github.com/tendhq/tend/store/memory"
+	_ "github.com/tendhq/tend/store/memory"
 )
 
 type (
@@ -245,37 +246,19 @@ func show(ctx context.Context, n int, out io.Writer, tell func(what string, call
 	if _, err := c.CreateBucket(ctx, &s3.CreateBucketInput{Bucket: aws.String(bucket)}); err != nil {
 		return err
 	}
-	backend, err := memory.New(nil)
-	if err != nil {
-		return err
-	}
-	files, err := store.New[Spec, struct{}](backend, kind, nil)
-	if err != nil {
-		return err
-	}
-	installation, err := store.Installation(ctx, backend)
-	if err != nil {
-		return err
-	}
-	k, err := newKeeper(c, files, installation)
-	if err != nil {
-		return err
-	}
-	reconciler, err := external.New(files, k.client(), &external.Options[Spec, struct{}]{
+	p := program.Open(ctx, "memory")
+	p.Manager.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})) // what fails
+	files := program.AddKind[Spec, struct{}](p, kind, nil)
+	installation, err := store.Installation(ctx, p.Backend())
+	p.Check(err)
+	k, err := newKeeper(c, files.Store, installation)
+	p.Check(err)
+	reconciler, err := external.New(files.Store, k.client(), &external.Options[Spec, struct{}]{
 		Naming: external.ByUs, ExclusiveCreate: true,
 		CreationGrace: time.Millisecond, // S3 shows at once what was written
 	})
-	if err != nil {
-		return err
-	}
-	controller, err := reconciler.Controller("", nil, &reconcile.Options[reconcile.Request]{Workers: workers})
-	if err != nil {
-		return err
-	}
-	manager := reconcile.Manager{Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))} // what fails
-	if err := errors.Join(controller.Watch(k.inventory.Changed("drift")), manager.Register(controller)); err != nil {
-		return err
-	}
+	p.Check(err)
+	files.ReconcileBy(reconciler, &reconcile.Options[reconcile.Request]{Workers: workers})
 
 	m.take() // the bucket's own
 	for i := range n {
@@ -287,7 +270,7 @@ func show(ctx context.Context, n int, out io.Writer, tell func(what string, call
 	defer stop()
 	ended := make(chan error, 1)
 	go func() { // ends with ctx; waited for below
-		err := manager.Run(ctx)
+		err := p.Run(ctx, nil)
 		stop() // nothing becomes ready any more
 		ended <- err
 	}()
@@ -297,9 +280,9 @@ func show(ctx context.Context, n int, out io.Writer, tell func(what string, call
 		_, err := fmt.Fprintf(out, "%d objects %s by %s\n", n, what, text(calls))
 		return err
 	}
-	err = errors.Join(wait(ctx, n, files), told("created"))
+	err = errors.Join(wait(ctx, n, files.Store), told("created"))
 	if err == nil {
-		err = errors.Join(deleteAll(ctx, files), told("deleted"))
+		err = errors.Join(deleteAll(ctx, files.Store), told("deleted"))
 	}
 	stop()
 	return errors.Join(err, <-ended)

@@ -4,12 +4,11 @@ package main
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/program"
 	"github.com/tendhq/tend/store"
-	"github.com/tendhq/tend/store/memory"
+	_ "github.com/tendhq/tend/store/memory" // or store/file, store/etcd, store/postgres
 )
 
 type (
@@ -18,30 +17,18 @@ type (
 )
 
 func main() {
-	sites := must(store.New[Spec, Status](must(memory.New(nil)), "site", nil))
-	controller := must(reconcile.For(sites, func(ctx context.Context, site *store.Object[Spec, Status]) (result reconcile.Result, err error) {
-		if site.Status.Running < site.Spec.Servers {
-			site.Status.Running++ // start a server; an error here is tried again, with backoff
-			fmt.Println(site.Name, "runs", site.Status.Running, "of", site.Spec.Servers)
-			result.RequeueAfter = time.Second / 10 // look again
-		} else {
-			fmt.Println(site.Name, "is as declared")
-			site.SetReady()
+	ctx := context.Background()
+	p := program.Open(ctx, "memory") // or "file:sites.db", "etcd:localhost:2379/sites", "postgres:"
+	sites := program.AddKind[Spec, Status](p, "site", nil)
+	sites.Reconcile(func(ctx context.Context, site *store.Object[Spec, Status]) (reconcile.Result, error) {
+		for ; site.Status.Running < site.Spec.Servers; site.Status.Running++ {
+			fmt.Println("start a server of", site.Name) // an error that is returned is tried again, with backoff
 		}
-		_, err = sites.UpdateStatus(ctx, site)
-		return result, err
-	}, nil))
-	must(sites.Create(context.Background(), &store.Object[Spec, Status]{Meta: store.Meta{Name: "shop"}, Spec: Spec{Servers: 3}}))
-
-	var manager reconcile.Manager
-	must(0, manager.Register(controller))
-	until := program.Options{Once: true, Parts: []program.Part{must(program.Of(controller.Cache(), nil))}} // a service goes on
-	fmt.Println("ended:", must("all is as declared", program.Run(context.Background(), &manager, &until)))
-}
-
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
+		site.SetReady()
+		_, err := sites.UpdateStatus(ctx, site)
+		return reconcile.Result{}, err
+	}, nil)
+	_, err := sites.Create(ctx, &store.Object[Spec, Status]{Meta: store.Meta{Name: "shop"}, Spec: Spec{Servers: 3}})
+	p.Check(err)                                                        // Run returns what went wrong until then
+	fmt.Println("ended with", p.Run(ctx, &program.Options{Once: true})) // when all is as declared; a service goes on
 }

@@ -84,7 +84,14 @@ func (f ConnectorFunc[S, T]) Connect(ctx context.Context, o *store.Object[S, T])
 // safe for concurrent use. Such a client is usually no [Closer]; if it is, it
 // is closed at the end of every run.
 func Always[S, T any](c Client[S, T]) Connector[S, T] {
-	return ConnectorFunc[S, T](func(context.Context, *store.Object[S, T]) (Client[S, T], error) { return c, nil })
+	return always[S, T]{c}
+}
+
+type always[S, T any] struct{ client Client[S, T] }
+
+// Connect implements Connector.
+func (a always[S, T]) Connect(context.Context, *store.Object[S, T]) (Client[S, T], error) {
+	return a.client, nil
 }
 
 // ClientFuncs is a [Client] of funcs. A func that is needed and not set ends
@@ -97,6 +104,8 @@ type ClientFuncs[S, T any] struct {
 	UpdateFunc  func(ctx context.Context, o *store.Object[S, T]) error
 	DeleteFunc  func(ctx context.Context, o *store.Object[S, T]) error
 	CloseFunc   func(ctx context.Context) error // nil: nothing to close
+
+	inventory any // whose Client it is; nil: none's
 }
 
 // Connect returns the funcs as the client of every object.

@@ -567,6 +567,7 @@ func (v *Inventory[S, T, R]) forgetLocked() {
 // answered by the inventory, and each write invalidates its resource. What
 // ObserveFunc f has is not used. It is a Connector too, of itself.
 func (v *Inventory[S, T, R]) Client(f ClientFuncs[S, T]) ClientFuncs[S, T] {
+	f.inventory = v
 	f.ObserveFunc = v.observe
 	f.CreateFunc = v.writes(f.CreateFunc, func(ctx context.Context, err error) bool { return isUnknown(ctx, err) || errors.Is(err, ErrExists) })
 	f.UpdateFunc = v.writes(f.UpdateFunc, func(context.Context, error) bool { return true })

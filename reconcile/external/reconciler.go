@@ -69,6 +69,19 @@ func New[S, T any](s *store.Store[S, T], c Connector[S, T], o *Options[S, T]) (*
 	return r, nil
 }
 
+// Parts are what a program.Program runs and shows beside the Reconciler: the [Inventory] whose
+// Client answers its looks, if that is its connector.
+func (r *Reconciler[S, T]) Parts() []any {
+	client, _ := r.connector.(ClientFuncs[S, T])
+	if a, ok := r.connector.(always[S, T]); ok {
+		client, _ = a.client.(ClientFuncs[S, T])
+	}
+	if client.inventory == nil {
+		return nil
+	}
+	return []any{client.inventory}
+}
+
 // Controller makes a controller that runs the reconciler for every object of c: when
 // it appears, when its spec, its deletion, its pause, its [PolicyAnnotation] or its [store.AnnotationAdopt] changes, and
 // when a run is asked for by annotation.
@@ -77,6 +90,8 @@ func New[S, T any](s *store.Store[S, T], c Connector[S, T], o *Options[S, T]) (*
 // Manager runs it. A cache of another kind or backend is an error. A cache with a selector
 // must be told of [Options.Finalizer], or the deletion of an object that has left the
 // selector hangs. Options are those of the controller.
+//
+// It does not watch the [Inventory.Changed] of an inventory: a program.Program does that.
 func (r *Reconciler[S, T]) Controller(name string, c *cache.Cache[S, T], o *reconcile.Options[reconcile.Request]) (*reconcile.Controller[reconcile.Request], error) {
 	name = cmp.Or(name, r.kind)
 	if c == nil {

@@ -1,16 +1,21 @@
-// Package program runs a whole program: a Manager, until its context ends or until
-// everything is as declared, with progress on the way, and at the end what is left and
-// why.
+// Package program puts a whole program together and runs it: until its context ends or until
+// everything is as declared, with progress on the way, and at the end what is left and why.
 //
-//	sites, err := program.Of(cache, nil) // one Part for each kind
-//	options, err = sites.Track(options)  // for the controller; see below
-//	…
-//	err = program.Run(ctx, &manager, &program.Options{
-//		Parts: []program.Part{sites, file}, // package declare makes the file
-//		Once:  true,                        // end when everything is as declared
-//		Out:   program.NewPrinter(os.Stdout),
-//	})
-//	var left *program.LeftError // lists what is left, each with its reason
+//	p := program.Open(ctx, "file:sites.db")                // the store, by its URL
+//	sites := program.AddKind[Spec, Status](p, "site", nil) // a kind: store, cache, progress
+//	sites.Reconcile(reconcile, nil)                        // its controller; or ReconcileBy
+//	p.Use(inventory.Pruning(time.Hour, nil))               // what else runs or is shown
+//	p.Use(web.Listen(address, nil, &web.Options{Program: p}))
+//	err := p.Run(ctx, nil)                                 // all errors so far, or the program's
+//
+// # States and owners
+//
+// While a [Program] is built, one goroutine calls it; each call keeps its error and returns what
+// can be used. Run looks for kinds that nothing reconciles, registers controllers, caches and
+// runners with the Manager, has package web look at the parts, and runs the Manager; then it
+// closes the store, if Open opened it. The parts are those of store.New, cache.New,
+// reconcile.ForCache, [Of], Manager.Register and web.New: each can be reached, or be built by hand,
+// run by [Run], or given to Use.
 //
 // # When an object is as declared
 //

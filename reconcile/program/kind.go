@@ -75,20 +75,25 @@ func Of[S, T any](c *cache.Cache[S, T], o *KindOptions[S, T]) (*Kind[S, T], erro
 // only, whose keys are those of the objects. A second Track fails: two controllers of one
 // kind cannot both be tracked.
 func (k *Kind[S, T]) Track(o *reconcile.Options[reconcile.Request]) (*reconcile.Options[reconcile.Request], error) {
-	var with reconcile.Options[reconcile.Request]
-	if o != nil {
-		with = *o
-	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.tracked {
 		return nil, fmt.Errorf("program: Track: the runs of %s are tracked already", k.cache.Kind())
 	}
 	k.tracked = true
+	return k.noting(o), nil
+}
+
+// noting is o with the middleware that notes runs, if they are tracked when the controller runs.
+func (k *Kind[S, T]) noting(o *reconcile.Options[reconcile.Request]) *reconcile.Options[reconcile.Request] {
+	var with reconcile.Options[reconcile.Request]
+	if o != nil {
+		with = *o
+	}
 	with.Middleware = append(slices.Clip(with.Middleware), func(next reconcile.Reconciler[reconcile.Request]) reconcile.Reconciler[reconcile.Request] {
 		return &tracked[S, T]{k, next}
 	})
-	return &with, nil
+	return &with
 }
 
 // tracked is a reconciler whose runs are noted.
@@ -102,6 +107,9 @@ var errNoReturn = errors.New("the run did not return; the log has the stack")
 
 // Reconcile implements reconcile.Reconciler.
 func (r *tracked[S, T]) Reconcile(ctx context.Context, key reconcile.Request) (res reconcile.Result, err error) {
+	if !r.kind.tracked { // it is set before anything runs
+		return r.next.Reconcile(ctx, key)
+	}
 	began, exists := r.kind.began(ctx, key)
 	err = errNoReturn
 	defer func() {

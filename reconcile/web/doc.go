@@ -5,6 +5,10 @@
 //	})
 //	err = manager.Register(controller, page)
 //
+// With [Options.Program] the kinds, inventories, quotas and so on of a program.Program are shown
+// without a line for each; [Options.API] serves the objects. [Mount] does so below a prefix of a
+// mux of the program's own.
+//
 //	/livez        for a supervisor: 503 when only a restart can help, see [reconcile.Manager.Live]
 //	/readyz       for load balancers and rolling updates: 503 until everything has synced, and
 //	              while it is stopping

@@ -20,12 +20,24 @@ import (
 	"github.com/tendhq/tend/internal/body"
 	"github.com/tendhq/tend/metrics"
 	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/program"
+	"github.com/tendhq/tend/reconcile/web/api"
 	"github.com/tendhq/tend/reconcile/web/debug"
 	"github.com/tendhq/tend/store/objects"
 )
 
 // Options tune a Handler. Nil and zero fields mean the stated default. New copies them.
 type Options struct {
+	// Program is the program.Program whose kinds, reconcilers, inventories, quotas, buckets,
+	// events and graph are shown and counted besides what the fields below name, and whose
+	// Manager is meant where that of New is nil. Its parts are looked at when it runs, whenever
+	// they were added; until then all paths answer 503. A part that neither runs nor is known
+	// here is an error of its Run. Default: none.
+	Program *program.Program
+	// API serves the objects at /objects, for the command tend and for scripts: the kinds of
+	// Program and of Objects. Its Allow decides what is allowed, and its Hosts are Hosts.
+	// Default: they are not served.
+	API *api.Options
 	// Metrics is the collector of what the manager runs. Default: a new one.
 	Metrics *metrics.Collector
 	// Collectors are served at /metrics besides. Default: none.
@@ -62,64 +74,120 @@ const (
 	maxBody   = 4 << 10     // of a GET: what it holds is dropped
 )
 
-// New makes the handler. It fails on a nil m, on options of the debug page that make no
-// sense, on a collector that clashes with another, and on a pattern that does. A server of your
+// New makes the handler. It fails without a Manager or a Program, on options of the debug page that make no
+// sense, on a collector that clashes with another, and on a pattern that does; with Options.Program the
+// Program's Run does. A server of your
 // own that serves it needs a ReadTimeout: a handler that leaves a body unread waits for it, as
 // http.ServeMux does for paths that are not served.
 func New(m *reconcile.Manager, o *Options) (http.Handler, error) {
-	if m == nil {
-		return nil, errors.New("web: New: no Manager")
-	}
 	var opts Options
 	if o != nil {
 		opts = *o
 	}
-	if opts.Metrics == nil {
-		opts.Metrics = metrics.New(m)
+	if m == nil && opts.Program != nil {
+		m = &opts.Program.Manager
 	}
-	hosts := slices.Clone(opts.Hosts)
-	if opts.Hosts == nil {
+	if m == nil {
+		return nil, errors.New("web: New: no Manager")
+	}
+	if opts.Program == nil {
+		return opts.build(m, nil)
+	}
+	return opts.whenItRuns(m), nil
+}
+
+// build makes the handler; stored are the kinds that the API serves besides Objects.
+func (o *Options) build(m *reconcile.Manager, stored []objects.Kind) (http.Handler, error) {
+	if o.Metrics == nil {
+		o.Metrics = metrics.New(m)
+	}
+	hosts := slices.Clone(o.Hosts)
+	if o.Hosts == nil {
 		hosts = slices.Clone(m.Hosts)
 	}
-	scrape, err := opts.scrape()
+	scrape, err := o.scrape()
 	if err != nil {
 		return nil, err
 	}
 	var page debug.Options
-	if opts.Debug != nil {
-		page = *opts.Debug
+	if o.Debug != nil {
+		page = *o.Debug
 	}
 	page.Hosts = hosts
-	page.Objects = slices.Concat(page.Objects, opts.Objects)
+	page.Objects = slices.Concat(page.Objects, o.Objects)
 	shown, err := debug.New(m, &page)
 	if err != nil {
 		return nil, fmt.Errorf("web: New: %w", err)
 	}
-	allowed := func(h http.Handler) http.Handler { return allow(h, opts.Allow) }
 	mux := http.NewServeMux()
-	mux.Handle("GET /livez", limited(opts.probe(checked(m.Live()))))
-	mux.Handle("GET /readyz", limited(opts.probe(checked(m.Ready()))))
-	mux.Handle("GET /healthz", allowed(limited(health(m))))
-	mux.Handle("GET /metrics", allowed(limited(scrape)))
-	mux.Handle("/debug", allowed(shown))
-	if opts.Pprof {
-		mux.Handle("GET /debug/pprof/{name...}", allowed(dropped(http.HandlerFunc(profile))))
+	mux.Handle("GET /livez", limited(o.probe(checked(m.Live()))))
+	mux.Handle("GET /readyz", limited(o.probe(checked(m.Ready()))))
+	mux.Handle("GET /healthz", o.allowed(limited(health(m))))
+	mux.Handle("GET /metrics", o.allowed(limited(scrape)))
+	mux.Handle("/debug", o.allowed(shown))
+	if o.Pprof {
+		mux.Handle("GET /debug/pprof/{name...}", o.allowed(dropped(http.HandlerFunc(profile))))
 	}
-	for _, pattern := range slices.Sorted(maps.Keys(opts.Handlers)) {
-		h := opts.Handlers[pattern]
-		if f, ok := h.(http.HandlerFunc); h == nil || ok && f == nil {
-			return nil, fmt.Errorf("web: New: Options.Handlers: the handler of %q is nil", pattern)
-		}
-		if err := handle(mux, pattern, allowed(h)); err != nil {
-			return nil, err
-		}
+	if err := o.addOwn(mux, hosts, stored); err != nil {
+		return nil, err
 	}
 	// At the end: what failed before can be mended and tried with the same collector.
-	for _, k := range opts.Objects {
-		if err := opts.Metrics.AddObjects(k); err != nil {
+	for _, k := range o.Objects {
+		if err := o.Metrics.AddObjects(k); err != nil {
 			return nil, fmt.Errorf("web: New: Options.Objects: %w", err)
 		}
 	}
+	return byName(mux, hosts), nil
+}
+
+// addOwn adds what the program serves besides, and the list of it all.
+func (o *Options) addOwn(mux *http.ServeMux, hosts []string, stored []objects.Kind) error {
+	if o.API != nil {
+		given := *o.API
+		given.Hosts = hosts
+		kinds := stored
+		if o.Program == nil {
+			kinds = o.Objects
+		}
+		h, err := api.New(kinds, &given)
+		if err != nil {
+			return fmt.Errorf("web: New: %w", err)
+		}
+		mux.Handle("/objects", o.allowed(h))
+	}
+	for _, pattern := range slices.Sorted(maps.Keys(o.Handlers)) {
+		h := o.Handlers[pattern]
+		if f, ok := h.(http.HandlerFunc); h == nil || ok && f == nil {
+			return fmt.Errorf("web: New: Options.Handlers: the handler of %q is nil", pattern)
+		}
+		if err := handle(mux, pattern, o.allowed(h)); err != nil {
+			return fmt.Errorf("web: New: Options.Handlers: %w", err)
+		}
+	}
+	_ = handle(mux, "GET /{$}", o.allowed(limited(http.HandlerFunc(o.list)))) // unless the program has one
+	return nil
+}
+
+// list is what there is, for people at the root.
+func (o *Options) list(w http.ResponseWriter, _ *http.Request) {
+	paths := []string{"debug", "healthz", "readyz", "livez", "metrics"}
+	if o.API != nil {
+		paths = append(paths, "objects")
+	}
+	if o.Pprof {
+		paths = append(paths, "debug/pprof/")
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	var page strings.Builder
+	page.WriteString("<!DOCTYPE html><title>tend</title>\n")
+	for _, p := range paths {
+		fmt.Fprintf(&page, "<p><a href=\"%s\">%s</a>\n", p, p) // relative: there may be a prefix
+	}
+	_, _ = io.WriteString(w, page.String()) // a client that went away is no news
+}
+
+// byName checks the names that requests ask for.
+func byName(mux *http.ServeMux, hosts []string) http.Handler {
 	guarded := reconcile.AllowHosts(mux, hosts...)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/livez" && r.URL.Path != "/readyz" || reconcile.CheckHost(r, hosts...) == nil {
@@ -131,14 +199,28 @@ func New(m *reconcile.Manager, o *Options) (http.Handler, error) {
 		unnamed := r.Clone(r.Context())
 		unnamed.Host = ""
 		mux.ServeHTTP(w, unnamed)
-	}), nil
+	})
+}
+
+// Mount serves the handler of New below a prefix of the program's own mux, such as "/ops"; the
+// prefix itself lists what there is. It fails as New does, and on a prefix that clashes.
+func Mount(mux *http.ServeMux, prefix string, m *reconcile.Manager, o *Options) error {
+	h, err := New(m, o)
+	if err != nil {
+		return err
+	}
+	prefix = strings.TrimRight(prefix, "/")
+	if err := handle(mux, prefix+"/", http.StripPrefix(prefix, h)); err != nil {
+		return fmt.Errorf("web: Mount: %w", err)
+	}
+	return nil
 }
 
 // handle returns the panic of a pattern that clashes as an error.
 func handle(mux *http.ServeMux, pattern string, h http.Handler) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("web: New: Options.Handlers: %v", p)
+			err = fmt.Errorf("%v", p)
 		}
 	}()
 	mux.Handle(pattern, h)
@@ -189,12 +271,15 @@ func dropped(h http.Handler) http.Handler {
 	})
 }
 
+// allowed is h behind Allow.
+func (o *Options) allowed(h http.Handler) http.Handler { return allow(h, o.Allow) }
+
 func allow(h http.Handler, ask func(*http.Request) error) http.Handler {
 	if ask == nil {
 		return h
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := ask(r); err != nil {
+		if err := ask(r); err != nil { // net/http contains a panic of it
 			body.Within(w, r, readTime) // it is not read
 			http.Error(w, err.Error(), http.StatusForbidden)
 			return

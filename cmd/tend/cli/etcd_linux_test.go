@@ -74,16 +74,22 @@ func TestCommandsOnAStoreInEtcdWithTLSAndUsers(t *testing.T) {
 	defer b.Close()
 	must(newDisks(b).Create(ctx, &disk{Meta: store.Meta{Namespace: "prod", Name: "data"}, Spec: spec{10, "hunter2"}}))
 
-	c := &tend{t: t, env: map[string]string{"ETCDCTL_CACERT": cert, "ETCDCTL_CERT": cert, "ETCDCTL_KEY": key, "ETCDCTL_USER": "tend:hunter2"}}
+	c := &tend{t: t, env: map[string]string{}}
+	set := func(variables ...string) {
+		for i := 0; i < len(variables); i += 2 {
+			t.Setenv("ETCDCTL_"+variables[i], variables[i+1])
+		}
+	}
+	set("CACERT", cert, "CERT", cert, "KEY", key, "USER", "tend:hunter2")
 	for _, address := range []string{"etcd:" + client + "/shop", "etcd://" + host + "/shop/", "etcd:" + client + "," + client + "/shop"} {
 		wantAll(t, c.run(cli.Done, "", "-store", address, "get", "disk"), "prod/data")
 	}
-	c.env["ETCDCTL_USER"], c.env["ETCDCTL_PASSWORD"], c.env["ETCDCTL_ENDPOINTS"] = "tend", "hunter2", client
+	set("USER", "tend", "PASSWORD", "hunter2", "ENDPOINTS", client)
 	wantAll(t, c.run(cli.Done, "", "-store", "etcd:/shop", "get", "disk"), "prod/data")
 
 	c.run(cli.Usage, "", "-store", "etcd:db.example/shop", "get", "disk")
 	wantAll(t, c.said, "HOST:PORT", "ETCDCTL_ENDPOINTS")
-	c.env["ETCDCTL_CACERT"] = filepath.Join(t.TempDir(), "none")
+	set("CACERT", filepath.Join(t.TempDir(), "none"))
 	c.run(cli.Unreachable, "", "-store", "etcd:/shop", "get", "disk")
 	wantAll(t, c.said, "ETCDCTL_CACERT")
 }

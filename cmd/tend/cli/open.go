@@ -9,8 +9,9 @@ import (
 	"strings"
 
 	"github.com/tendhq/tend/store"
-	"github.com/tendhq/tend/store/file"
-	"github.com/tendhq/tend/store/postgres"
+	_ "github.com/tendhq/tend/store/etcd" // for -store
+	_ "github.com/tendhq/tend/store/file"
+	_ "github.com/tendhq/tend/store/postgres"
 )
 
 var errOpen = errors.New("the store cannot be opened")
@@ -28,40 +29,17 @@ func (r *command) open(ctx context.Context) (err error) {
 	return err
 }
 
-// openStore opens the store at an address. A file that is not there is made if create is set.
-func (r *command) openStore(ctx context.Context, address string, create bool) (b store.Backend, err error) {
-	scheme, rest, named := strings.Cut(address, ":")
-	switch {
-	case scheme == "file" && rest != "":
-		if !create { // file.Open would
-			_, err = os.Stat(rest)
+// openStore opens the store of a URL. A file that is not there is made if create is set.
+func (r *command) openStore(ctx context.Context, url string, create bool) (b store.Backend, err error) {
+	if path, isFile := strings.CutPrefix(url, "file:"); isFile && path != "" && !create { // Open would make it
+		if _, err = os.Stat(path); err != nil {
+			return nil, fmt.Errorf("%w: %w", errOpen, err)
 		}
-		if err == nil {
-			b, err = opened(file.Open(rest, nil))
-		}
-	case scheme == "etcd" && named:
-		b, err = r.openEtcd(rest)
-	case scheme == "postgres" && named: // the PG* variables say what the address does not
-		dsn := rest
-		if strings.HasPrefix(rest, "//") {
-			dsn = address
-		}
-		b, err = opened(postgres.Open(ctx, dsn, nil))
-	case r.Open != nil:
-		b, err = r.Open(ctx, address)
-	default:
-		return nil, usage("a store is file:PATH, etcd:[https://]HOST:PORT,.../PREFIX or postgres:DSN")
 	}
-	if err != nil {
+	if b, err = store.Open(ctx, url); errors.Is(err, store.ErrInvalid) {
+		return nil, fmt.Errorf("%w: %w", errUsage, err)
+	} else if err != nil {
 		return nil, fmt.Errorf("%w: %w", errOpen, err)
-	}
-	return b, nil
-}
-
-// opened makes no Backend of a nil pointer.
-func opened[B store.Backend](b B, err error) (store.Backend, error) {
-	if err != nil {
-		return nil, err
 	}
 	return b, nil
 }

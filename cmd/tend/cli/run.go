@@ -26,8 +26,6 @@ type Config struct {
 	// Kinds makes the host's kinds on a store that was opened with -store. Default: none,
 	// and metadata only is shown and changed.
 	Kinds func(b store.Backend) ([]objects.Kind, error)
-	// Open opens a store that is none of file:, etcd: and postgres:. Default: an error.
-	Open func(ctx context.Context, address string) (store.Backend, error)
 	// Edit changes a file. Its context does not end: an interrupt is the editor's. Default:
 	// $VISUAL or $EDITOR on it, or vi.
 	Edit func(ctx context.Context, path string) error

@@ -10,8 +10,9 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/program"
 	"github.com/tendhq/tend/store"
-	"github.com/tendhq/tend/store/memory"
+	_ "github.com/tendhq/tend/store/memory"
 )
 
 // guide: kind
@@ -58,15 +59,11 @@ func main() {
 	ctx, stop := context.WithCancel(context.Background())
 	slog.SetDefault(slog.New(slog.DiscardHandler)) // the program prints what there is to see
 	// guide: main
-	backend := must(memory.New(nil))
-	sites := must(store.New[Spec, Status](backend, "site", nil))
-	controller := must(reconcile.For(sites, reconciler{sites}.reconcile, nil))
-	var manager reconcile.Manager
-	if err := manager.Register(controller); err != nil {
-		log.Fatal(err)
-	}
+	p := program.Open(ctx, "memory")
+	sites := program.AddKind[Spec, Status](p, "site", nil) // its store and its cache
+	sites.Reconcile(reconciler{sites.Store}.reconcile, nil)
 	ended := make(chan error)
-	go func() { ended <- manager.Run(ctx) }()
+	go func() { ended <- p.Run(ctx, nil) }()
 
 	shop := must(sites.Create(ctx, &Site{Meta: store.Meta{Name: "shop"}, Spec: Spec{Servers: 3}}))
 	show(must(sites.WaitReady(ctx, shop.Key())))
@@ -74,7 +71,7 @@ func main() {
 
 	// guide: change
 	must(sites.Mutate(ctx, shop.Key(), func(s *Site) error { s.Spec.Servers = -1; return nil }))
-	show(waitFor(ctx, sites, "BadSpec"))
+	show(waitFor(ctx, sites.Store, "BadSpec"))
 	must(sites.Mutate(ctx, shop.Key(), func(s *Site) error { s.Spec.Servers = 1; return nil }))
 	show(must(sites.WaitReady(ctx, shop.Key())))
 	// guide: end

@@ -10,9 +10,10 @@ import (
 
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/lifecycle"
+	"github.com/tendhq/tend/reconcile/program"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
-	"github.com/tendhq/tend/store/memory"
+	_ "github.com/tendhq/tend/store/memory"
 )
 
 type (
@@ -75,23 +76,19 @@ func (r reconciler) reconcile(ctx context.Context, set *Set) (reconcile.Result, 
 func main() {
 	slog.SetDefault(slog.New(slog.DiscardHandler)) // the program prints what there is to see
 	ctx, stop := context.WithCancel(context.Background())
-	backend := must(memory.New(nil))
 	// guide: wire
-	sets := must(store.New[SetSpec, SetStatus](backend, "set", nil))
-	pods := must(store.New[struct{}, struct{}](backend, "pod", nil))
-	podCache := must(cache.New(pods, nil))
-	byOwner := must(podCache.AddIndex("owner", lifecycle.OwnerUIDs))
-
-	controller := must(reconcile.For(sets, reconciler{sets, pods, byOwner}.reconcile, nil))
-	check(controller.Watch(reconcile.Owns(podCache))) // a pod changed: its set is run
-	cascade := must(lifecycle.NewCascade("pods of sets that are gone", podCache,
-		[]lifecycle.OwnerKind[struct{}, struct{}]{lifecycle.Owning[struct{}, struct{}](controller.Cache())}, nil))
-
-	var manager reconcile.Manager
-	check(manager.Register(controller, cascade))
+	p := program.Open(ctx, "memory")
+	sets := program.AddKind[SetSpec, SetStatus](p, "set", nil)
+	pods := program.AddKind(p, "pod", &program.ObjectsOptions[struct{}, struct{}]{NoReconciler: true})
+	byOwner, err := pods.Cache().AddIndex("owner", lifecycle.OwnerUIDs)
+	p.Check(err)
+	sets.Reconcile(reconciler{sets.Store, pods.Store, byOwner}.reconcile, nil)
+	sets.AddSources(reconcile.Owns(pods.Cache())) // a pod changed: its set is run
+	p.Use(lifecycle.NewCascade("pods of sets that are gone", pods.Cache(),
+		[]lifecycle.OwnerKind[struct{}, struct{}]{lifecycle.Owning[struct{}, struct{}](sets.Cache())}, nil))
 	// guide: end
 	ended := make(chan error)
-	go func() { ended <- manager.Run(ctx) }()
+	go func() { ended <- p.Run(ctx, nil) }()
 
 	web := must(sets.Create(ctx, &Set{Meta: store.Meta{Name: "web"}, Spec: SetSpec{Pods: 2}}))
 	web = must(sets.WaitReady(ctx, web.Key()))

@@ -10,9 +10,9 @@ import (
 
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/depend"
+	"github.com/tendhq/tend/reconcile/program"
 	"github.com/tendhq/tend/store"
-	"github.com/tendhq/tend/store/cache"
-	"github.com/tendhq/tend/store/memory"
+	_ "github.com/tendhq/tend/store/memory"
 )
 
 type (
@@ -24,44 +24,35 @@ type (
 func main() {
 	slog.SetDefault(slog.New(slog.DiscardHandler)) // the program prints what there is to see
 	ctx, stop := context.WithCancel(context.Background())
-	backend := must(memory.New(nil))
-	roles := must(store.New[struct{}, struct{}](backend, "role", nil))
-	databases := must(store.New[DatabaseSpec, struct{}](backend, "database", nil))
-
 	// guide: wire
-	roleCache := must(cache.New(roles, nil))
-	databaseCache := must(cache.New(databases, nil))
-	needs := must(depend.New(databaseCache, depend.On(roleCache, func(d *Database) []store.Key {
+	p := program.Open(ctx, "memory")
+	roles := program.AddKind[struct{}, struct{}](p, "role", nil)
+	databases := program.AddKind[DatabaseSpec, struct{}](p, "database", nil)
+	needs := must(depend.New(databases.Cache(), depend.On(roles.Cache(), func(d *Database) []store.Key {
 		return []store.Key{{Name: d.Spec.Role}}
 	}, nil), nil))
 
-	database := must(reconcile.New("database", reconcile.AsReconciler(databaseCache, needs.Wrap(
-		func(ctx context.Context, d *Database) (reconcile.Result, error) {
-			if !d.Ready() {
-				fmt.Println("create database", d.Name, "of role", d.Spec.Role)
-				d.SetReady()
-			}
-			_, err := databases.UpdateStatus(ctx, d)
-			return reconcile.Result{}, err
-		})), &reconcile.Options[reconcile.Request]{Reads: needs.Caches()}))
-	check(database.Watch(reconcile.From(databaseCache), needs.Source()))
+	databases.Reconcile(needs.Wrap(func(ctx context.Context, d *Database) (reconcile.Result, error) {
+		if !d.Ready() {
+			fmt.Println("create database", d.Name, "of role", d.Spec.Role)
+			d.SetReady()
+		}
+		_, err := databases.UpdateStatus(ctx, d)
+		return reconcile.Result{}, err
+	}), &reconcile.ForOptions[DatabaseSpec, struct{}]{Options: reconcile.Options[reconcile.Request]{Reads: needs.Caches()}})
+	databases.AddSources(needs.Source())
 
-	role := must(reconcile.New("role", reconcile.AsReconciler(roleCache, depend.WaitForUsers(roles,
-		func(ctx context.Context, r *Role) (reconcile.Result, error) {
-			if !r.Ready() {
-				fmt.Println("create role", r.Name)
-				r.SetReady()
-			}
-			_, err := roles.UpdateStatus(ctx, r)
-			return reconcile.Result{}, err
-		})), nil))
-	check(role.Watch(reconcile.From(roleCache)))
+	roles.Reconcile(depend.WaitForUsers(roles.Store, func(ctx context.Context, r *Role) (reconcile.Result, error) {
+		if !r.Ready() {
+			fmt.Println("create role", r.Name)
+			r.SetReady()
+		}
+		_, err := roles.UpdateStatus(ctx, r)
+		return reconcile.Result{}, err
+	}), nil)
 	// guide: end
-
-	var manager reconcile.Manager
-	check(manager.Register(database, role))
 	ended := make(chan error)
-	go func() { ended <- manager.Run(ctx) }()
+	go func() { ended <- p.Run(ctx, nil) }()
 
 	shop := must(databases.Create(ctx, &Database{Meta: store.Meta{Name: "shop"}, Spec: DatabaseSpec{Role: "alice"}}))
 	for event, err := range databases.Watch(ctx, shop.Revision) { // until it says that it waits

@@ -13,11 +13,11 @@ import (
 
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/external"
-	"github.com/tendhq/tend/reconcile/lease"
+	"github.com/tendhq/tend/reconcile/program"
 	"github.com/tendhq/tend/reconcile/quota"
 	"github.com/tendhq/tend/reconcile/reconciletest"
 	"github.com/tendhq/tend/store"
-	"github.com/tendhq/tend/store/memory"
+	_ "github.com/tendhq/tend/store/memory"
 )
 
 type (
@@ -151,18 +151,19 @@ func main() {
 	cloud := must(reconciletest.NewCloud(&reconciletest.CloudOptions{UniqueNames: true, Rate: 1000}))
 
 	// guide: wire
-	backend := must(memory.New(nil))
-	zones := must(store.New[Spec, struct{}](backend, "zone", nil))
+	p := program.Open(ctx, "memory")
+	zones := program.AddKind[Spec, struct{}](p, "zone", nil)
 	quotas := must(quota.NewSet(&quota.Options{Limits: limits}))
+	p.Use(quotas, nil) // it runs, and is on the page and in the metrics
 	dns := provider{
 		cloud:        cloud,
 		quota:        must(quotas.Get(quota.Name{API: "dns"})),
-		installation: must(store.Installation(ctx, backend)),
+		installation: must(store.Installation(ctx, p.Backend())),
 	}
-	inventory := must(dns.inventory(zones))
+	inventory := must(dns.inventory(zones.Store))
 
 	changes := make(chan external.Change, 100)
-	reconciler := must(external.New(zones, inventory.Client(external.ClientFuncs[Spec, struct{}]{
+	reconciler := must(external.New(zones.Store, inventory.Client(external.ClientFuncs[Spec, struct{}]{
 		CreateFunc: func(ctx context.Context, z *Zone) error {
 			made, err := dns.create(ctx, z)
 			if err == nil {
@@ -188,26 +189,18 @@ func main() {
 	}))
 	options := must(quota.Limit(func(reconcile.Request) (*quota.Quota, error) { return dns.quota, nil },
 		&reconcile.Options[reconcile.Request]{Workers: 32}))
-	controller := must(reconciler.Controller("", nil, options))
-	check(controller.Watch(inventory.Changed("drift"))) // makes the lists
+	zones.ReconcileBy(reconciler, options) // it watches what the inventory's lists show
 	// guide: end
 
 	// guide: prune
-	kinds := func(context.Context) (map[string]bool, error) { return map[string]bool{"zone": true}, nil }
-	pruning := must(reconcile.Each("prune", 300*time.Millisecond, kinds, func(ctx context.Context, _ string, _ *bool) (reconcile.Result, error) {
-		pruned, err := inventory.Prune(ctx, external.Cap{})
-		slog.Info("pruned", "resources", pruned)
-		return reconcile.Result{}, err // a refusal is logged, counted and tried again
-	}, &reconcile.Options[string]{Timeout: time.Hour, Placement: must(lease.NewSingleton(backend, "prune", nil))}))
+	p.Use(inventory.Pruning(300*time.Millisecond, nil)) // an hour is often enough
 	// guide: end
 
 	for i := range 200 {
 		must(zones.Create(ctx, &Zone{Meta: store.Meta{Name: name(i)}, Spec: Spec{TTL: "1h"}}))
 	}
-	var manager reconcile.Manager
-	check(manager.Register(controller, pruning, quotas))
 	ended := make(chan error)
-	go func() { ended <- manager.Run(ctx) }()
+	go func() { ended <- p.Run(ctx, nil) }()
 	for i := range 200 {
 		must(zones.WaitReady(ctx, store.Key{Name: name(i)}))
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/lease"
+	"github.com/tendhq/tend/reconcile/program"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/memory"
 )
@@ -25,34 +26,32 @@ type (
 )
 
 type server struct {
-	name       string
-	controller *reconcile.ObjectController[struct{}, Work]
-	stop       context.CancelFunc
-	ended      chan error
+	name  string
+	stop  context.CancelFunc
+	ended chan error
 }
 
 // guide: server
 
 // start starts a server. All of them run the same code, and differ in their name.
 func start(name string, backend store.Backend) *server {
-	sites := must(store.New[struct{}, Work](backend, "site", &store.Options[struct{}, Work]{
+	p := program.New(backend, nil)
+	sites := program.AddKind(p, "site", &program.ObjectsOptions[struct{}, Work]{Store: &store.Options[struct{}, Work]{
 		RequireGuard: true, // a write that is not fenced is refused
-	}))
+	}})
 	placement := must(lease.NewSharded(backend, "sites", 64, &lease.Options{TTL: 2 * time.Second, Server: name}))
-	controller := must(reconcile.For(sites, func(ctx context.Context, site *Site) (reconcile.Result, error) {
+	sites.Reconcile(func(ctx context.Context, site *Site) (reconcile.Result, error) {
 		if site.Status.By == name {
 			return reconcile.Result{}, nil
 		}
 		site.Status.By = name
 		_, err := sites.UpdateStatus(ctx, site) // refused, if the shard is another server's by now
 		return reconcile.Result{}, err
-	}, &reconcile.ForOptions[struct{}, Work]{Options: reconcile.Options[reconcile.Request]{Placement: placement}}))
-	s := &server{name: name, controller: controller, ended: make(chan error)}
+	}, &reconcile.ForOptions[struct{}, Work]{Options: reconcile.Options[reconcile.Request]{Placement: placement}})
+	s := &server{name: name, ended: make(chan error)}
 	var ctx context.Context
 	ctx, s.stop = context.WithCancel(context.Background())
-	var manager reconcile.Manager
-	check(manager.Register(controller))
-	go func() { s.ended <- manager.Run(ctx) }()
+	go func() { s.ended <- p.Run(ctx, nil) }()
 	return s
 }
 

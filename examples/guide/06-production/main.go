@@ -1,9 +1,9 @@
 // Command 06-production is a whole service: a durable store, health, metrics, a debug
 // page, traces, logs as JSON, and a stop in good order on SIGTERM.
 //
-//	SITES_TOKEN=secret go run ./examples/guide/06-production -db sites.db
-//	go run ./examples/guide/06-production -db sites.db -traces traces.json
-//	go run ./examples/guide/06-production -db sites.db -check   # start, look, stop
+//	SITES_TOKEN=secret go run ./examples/guide/06-production -db file:sites.db
+//	go run ./examples/guide/06-production -db file:sites.db -traces traces.json
+//	go run ./examples/guide/06-production -db file:sites.db -check   # start, look, stop
 package main
 
 import (
@@ -32,8 +32,7 @@ import (
 	"github.com/tendhq/tend/reconcile/web"
 	"github.com/tendhq/tend/reconcile/web/api"
 	"github.com/tendhq/tend/store"
-	"github.com/tendhq/tend/store/file"
-	"github.com/tendhq/tend/store/objects"
+	_ "github.com/tendhq/tend/store/file"
 )
 
 type (
@@ -54,7 +53,7 @@ func main() {
 
 func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	flags := flag.NewFlagSet("sites", flag.ContinueOnError)
-	db := flags.String("db", "sites.db", "the file that holds the declarations")
+	db := flags.String("db", "file:sites.db", "the store that holds the declarations, by its URL")
 	listen := flags.String("listen", "127.0.0.1:8080", "where /livez, /readyz, /healthz, /metrics, /debug and /objects are served")
 	traces := flags.String("traces", "", "the file that gets a JSON object for each span; empty: nothing is traced")
 	check := flags.Bool("check", false, "start, ask each address once, and stop")
@@ -63,67 +62,40 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	}
 	slog.SetDefault(slog.New(slog.NewJSONHandler(os.Stderr, nil)))
 
-	manager := reconcile.Manager{
-		StopTimeout: 20 * time.Second, // less than the supervisor waits before it kills
-		Summary:     time.Minute,      // a line about each controller
-	}
-	// What can fail for want of a right, a port or a file fails here, before anything runs.
+	// What can fail for want of a right, a port or a file fails here, or at the beginning of Run.
 	tracer, flush, err := newTracer(*traces)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, flush()) }() // after everything that is traced
-	backend, err := file.Open(*db, nil)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, backend.Close()) }() // after everything that uses it
-	collector := metrics.New(&manager)
+	p := program.Open(ctx, *db)                        // Run closes it, after everything that uses it
+	p.Manager.StopTimeout = 20 * time.Second           // less than the supervisor waits before it kills
+	p.Manager.Summary = time.Minute                    // a line about each controller
+	collector := metrics.New(&p.Manager)
 	collector.Exemplars(tracing.Exemplar) // histograms lead to traces
-	measured, err := collector.Measure("file", tracer.Backend(backend))
-	if err != nil {
-		return err
-	}
-	sites, err := store.New[Spec, Status](measured, "site", nil)
-	if err != nil {
-		return err
-	}
-	controller, err := newController(sites, metrics.With(collector, tracing.With(tracer, &reconcile.Options[reconcile.Request]{
+	p.Wrap(func(b store.Backend) (store.Backend, error) { return collector.Measure("store", tracer.Backend(b)) })
+	keep(p, metrics.With(collector, tracing.With(tracer, &reconcile.Options[reconcile.Request]{
 		Timeout: time.Minute,
 		Resync:  10 * time.Minute, // look again at what succeeded, to find drift
 	})))
-	if err != nil {
-		return err
-	}
-	token := os.Getenv("SITES_TOKEN")
-	declarations, err := newDeclarations(sites, token)
-	if err != nil {
-		return err
-	}
-	page, err := web.Listen(*listen, &manager, newPage(token, collector, controller, declarations))
-	if err != nil {
-		return err
-	}
-	defer page.Close()
-	if err := manager.Register(controller, page); err != nil { // it starts the page, and stops it with everything else
-		return err
-	}
+	page, err := web.Listen(*listen, nil, newPage(p, collector, os.Getenv("SITES_TOKEN")))
+	p.Use(page, err) // it starts with everything else, and stops last
 	if !*check {
-		return program.Run(ctx, &manager, nil)
+		return p.Run(ctx, nil)
 	}
-	return runAndLook(ctx, &manager, page.Addr(), out)
+	return runAndLook(ctx, p, page, out)
 }
 
 // guide: end
 
 // guide: handler
 // newPage lets this machine in, and others with the token. /livez and /readyz answer all.
-func newPage(token string, collector *metrics.Collector, sites *reconcile.ObjectController[Spec, Status], declarations http.Handler) *web.Options {
+func newPage(p *program.Program, collector *metrics.Collector, token string) *web.Options {
 	return &web.Options{
-		Metrics:  collector,
-		Objects:  []objects.Kind{objects.OfCache(sites.Cache())}, // shown, and counted by state
-		Pprof:    true,                                           // profiles at /debug/pprof/
-		Handlers: map[string]http.Handler{"/objects": declarations},
+		Program: p, // its kinds are shown, and counted by state
+		Metrics: collector,
+		Pprof:   true, // profiles at /debug/pprof/
+		API:     newDeclarations(token),
 		Allow: func(r *http.Request) error {
 			if from, err := netip.ParseAddrPort(r.RemoteAddr); err == nil && from.Addr().Unmap().IsLoopback() || carries(r, token) {
 				return nil
@@ -144,15 +116,15 @@ func carries(r *http.Request, token string) bool {
 // guide: declare
 // newDeclarations serves the sites to the command tend, and to scripts. All that newPage lets
 // in may read them; writing takes the token, and without one there is no writing.
-func newDeclarations(sites *store.Store[Spec, Status], token string) (http.Handler, error) {
-	return api.New([]objects.Kind{objects.Of(sites)}, &api.Options{
+func newDeclarations(token string) *api.Options {
+	return &api.Options{
 		Allow: func(r *http.Request, a api.Access) error {
 			if a.Writes() && !carries(r, token) {
 				return errors.New("writing takes the token that is in SITES_TOKEN")
 			}
 			return nil
 		},
-	})
+	}
 }
 
 // guide: end
@@ -184,8 +156,10 @@ func newTracer(path string) (t *tracing.Tracer, flush func() error, err error) {
 
 // guide: end
 
-func newController(sites *store.Store[Spec, Status], o *reconcile.Options[reconcile.Request]) (*reconcile.ObjectController[Spec, Status], error) {
-	return reconcile.For(sites, func(ctx context.Context, site *Site) (reconcile.Result, error) {
+// keep adds the kind, and what reconciles it.
+func keep(p *program.Program, o *reconcile.Options[reconcile.Request]) {
+	sites := program.AddKind[Spec, Status](p, "site", nil)
+	sites.Reconcile(func(ctx context.Context, site *Site) (reconcile.Result, error) {
 		reconcile.Logger(ctx).Debug("looking") // the line has the controller, the key, the run's id and the trace's
 		if site.Paused {
 			return reconcile.Result{}, nil
@@ -198,16 +172,19 @@ func newController(sites *store.Store[Spec, Status], o *reconcile.Options[reconc
 }
 
 // runAndLook runs the manager until it is ready and each address was asked.
-func runAndLook(ctx context.Context, manager *reconcile.Manager, address string, out io.Writer) error {
+func runAndLook(ctx context.Context, p *program.Program, page *web.Server, out io.Writer) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	ended := make(chan error, 1)
-	go func() { ended <- program.Run(ctx, manager, nil) }()
+	go func() { ended <- p.Run(ctx, nil) }()
+	if page == nil {
+		return <-ended // Run has the reason
+	}
 	for _, path := range []string{"/readyz", "/livez", "/healthz", "/metrics", "/debug?format=text", "/objects?kind=site"} {
-		status, err := ask(ctx, "http://"+address+path)
+		status, err := ask(ctx, "http://"+page.Addr()+path)
 		for err == nil && status != http.StatusOK && path == "/readyz" { // until it is
 			time.Sleep(10 * time.Millisecond)
-			status, err = ask(ctx, "http://"+address+path)
+			status, err = ask(ctx, "http://"+page.Addr()+path)
 		}
 		if err != nil {
 			stop()

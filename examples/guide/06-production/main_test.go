@@ -1,14 +1,15 @@
 package main
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"testing"
 
 	"github.com/tendhq/tend/metrics"
 	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/program"
 	"github.com/tendhq/tend/reconcile/web"
-	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/memory"
 )
 
@@ -22,15 +23,15 @@ func must[T any](v T, err error) T {
 // A container listens on all addresses. Specs, error texts and the memory's contents (profiles)
 // go to this machine, and to others that have the token; probes answer all.
 func TestOtherMachinesNeedTheToken(t *testing.T) {
-	sites := must(store.New[Spec, Status](must(memory.New(nil)), "site", nil))
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
 	for _, token := range []string{"", "secret"} {
-		var manager reconcile.Manager
-		controller := must(newController(sites, &reconcile.Options[reconcile.Request]{}))
-		if err := manager.Register(controller); err != nil {
+		p := program.New(memory.New(nil))
+		keep(p, &reconcile.Options[reconcile.Request]{})
+		page := must(web.New(nil, newPage(p, metrics.New(&p.Manager), token)))
+		if err := p.Run(ended, nil); err != nil { // its parts are on the page from then on
 			t.Fatal(err)
 		}
-		options := newPage(token, metrics.New(&manager), controller, must(newDeclarations(sites, token)))
-		page := must(web.New(&manager, options))
 		for _, c := range []struct {
 			from, path, bearer string
 			refused            bool

@@ -23,7 +23,7 @@ job "sites" {
 
       config {
         command = "sites"
-        args    = ["-db", "/data/sites.db", "-listen", "${NOMAD_ADDR_http}"]
+        args    = ["-db", "file:/data/sites.db", "-listen", "${NOMAD_ADDR_http}"]
       }
 
       service {

@@ -1,6 +1,7 @@
-package cli
+package etcd
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
@@ -11,32 +12,34 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/tendhq/tend/store"
-	"github.com/tendhq/tend/store/etcd"
 )
 
-// openEtcd opens what follows "etcd:" in an address. What the address does not say is in the
-// variables of etcdctl: ETCDCTL_ENDPOINTS, ETCDCTL_CACERT, ETCDCTL_CERT, ETCDCTL_KEY, ETCDCTL_USER
-// (NAME or NAME:PASSWORD) and ETCDCTL_PASSWORD.
-func (r *command) openEtcd(rest string) (store.Backend, error) {
-	endpoints, prefix, err := etcdPlace(rest, r.Getenv("ETCDCTL_ENDPOINTS"))
+func init() { store.Register("etcd", open) }
+
+// open opens the cluster of a URL. What the URL does not say is in the variables of etcdctl:
+// ETCDCTL_ENDPOINTS, ETCDCTL_CACERT, ETCDCTL_CERT, ETCDCTL_KEY, ETCDCTL_USER (NAME or
+// NAME:PASSWORD) and ETCDCTL_PASSWORD.
+func open(_ context.Context, url string) (store.Backend, error) {
+	endpoints, prefix, err := place(strings.TrimPrefix(strings.TrimPrefix(url, "etcd"), ":"), os.Getenv("ETCDCTL_ENDPOINTS"))
 	if err != nil {
 		return nil, err
 	}
 	cfg := clientv3.Config{Endpoints: endpoints}
-	name, password, found := strings.Cut(r.Getenv("ETCDCTL_USER"), ":")
+	name, password, found := strings.Cut(os.Getenv("ETCDCTL_USER"), ":")
 	if !found {
-		password = r.Getenv("ETCDCTL_PASSWORD")
+		password = os.Getenv("ETCDCTL_PASSWORD")
 	}
 	cfg.Username, cfg.Password = name, password
-	if cfg.TLS, err = r.etcdTLS(endpoints); err != nil {
+	if cfg.TLS, err = tlsConfig(endpoints); err != nil {
 		return nil, err
 	}
-	return opened(etcd.New(cfg, &etcd.Options{Prefix: prefix}))
+	return New(cfg, &Options{Prefix: prefix})
 }
 
-// etcdPlace takes an address apart. The endpoints are those of the environment where it names none.
-func etcdPlace(rest, fromEnv string) (endpoints []string, prefix string, err error) {
-	const hint = "an address is etcd:[https://]HOST:PORT,.../PREFIX; without endpoints they are those of ETCDCTL_ENDPOINTS"
+// place takes what follows "etcd:" apart. The endpoints are those of the environment where
+// it names none.
+func place(rest, fromEnv string) (endpoints []string, prefix string, err error) {
+	const hint = "a URL is etcd:[https://]HOST:PORT,.../PREFIX; without endpoints they are those of ETCDCTL_ENDPOINTS"
 	rest = strings.TrimPrefix(rest, "//")
 	named := rest
 	if i := strings.Index(strings.ReplaceAll(rest, "://", ":::"), "/"); i >= 0 {
@@ -46,20 +49,20 @@ func etcdPlace(rest, fromEnv string) (endpoints []string, prefix string, err err
 		named = fromEnv
 	}
 	if named == "" {
-		return nil, "", usage("there is no endpoint of etcd: %s", hint)
+		return nil, "", fmt.Errorf("%w: there is no endpoint of etcd: %s", store.ErrInvalid, hint)
 	}
 	endpoints = strings.Split(named, ",")
 	for _, e := range endpoints {
 		if _, _, err := net.SplitHostPort(strings.TrimPrefix(strings.TrimPrefix(e, "https://"), "http://")); err != nil {
-			return nil, "", usage("%q is no endpoint of etcd: %s", e, hint)
+			return nil, "", fmt.Errorf("%w: %q is no endpoint of etcd: %s", store.ErrInvalid, e, hint)
 		}
 	}
 	return endpoints, prefix, nil
 }
 
-// etcdTLS is nil if neither the endpoints nor the environment ask for TLS.
-func (r *command) etcdTLS(endpoints []string) (*tls.Config, error) {
-	ca, cert, key := r.Getenv("ETCDCTL_CACERT"), r.Getenv("ETCDCTL_CERT"), r.Getenv("ETCDCTL_KEY")
+// tlsConfig is nil if neither the endpoints nor the environment ask for TLS.
+func tlsConfig(endpoints []string) (*tls.Config, error) {
+	ca, cert, key := os.Getenv("ETCDCTL_CACERT"), os.Getenv("ETCDCTL_CERT"), os.Getenv("ETCDCTL_KEY")
 	if ca == "" && cert == "" && !strings.Contains(strings.Join(endpoints, ","), "https://") {
 		return nil, nil
 	}

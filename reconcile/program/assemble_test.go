@@ -1,0 +1,227 @@
+package program_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/declare"
+	"github.com/tendhq/tend/reconcile/program"
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/cache"
+	"github.com/tendhq/tend/store/memory"
+)
+
+type (
+	plan struct{ Servers int }
+	held struct{ Running int }
+	shop = store.Object[plan, held]
+)
+
+// newProgram is a program with a kind that is made ready, on a store of its own.
+func newProgram(o *program.ObjectsOptions[plan, held]) (*program.Program, *program.Objects[plan, held]) {
+	p := program.New(memory.New(nil))
+	p.Manager.Logger = slog.New(slog.DiscardHandler)
+	return p, program.AddKind(p, "site", o)
+}
+
+// Reconciled by a function, with a child kind that nothing reconciles, a program ends when all
+// is as declared, and what it is made of is listed.
+//
+// Seen to fail: with progress that was not tracked the object without a Ready condition never
+// counted, and it went on.
+func TestProgramOfKindsRunsThem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, sites := newProgram(nil)
+		pods := program.AddKind(p, "pod", &program.ObjectsOptions[plan, held]{NoReconciler: true})
+		var ran int
+		sites.Reconcile(func(ctx context.Context, s *shop) (reconcile.Result, error) {
+			ran++
+			_, err := pods.Create(ctx, &shop{Meta: store.Meta{Name: s.Name, Owners: []store.Owner{sites.OwnerOf(s)}}})
+			if errors.Is(err, store.ErrExists) {
+				err = nil
+			}
+			return reconcile.Result{}, err
+		}, nil)
+		sites.AddSources(reconcile.Owns(pods.Cache()))
+		_, err := sites.Create(t.Context(), &shop{Meta: store.Meta{Name: "a"}})
+		p.Check(err)
+		if err := p.Run(t.Context(), &program.Options{Once: true}); err != nil || ran == 0 {
+			t.Errorf("it ended with %v after %d runs", err, ran)
+		}
+		if _, err := pods.Get(t.Context(), store.Key{Name: "a"}); err != nil {
+			t.Errorf("the child: %v", err)
+		}
+		const want = `store memory.backend
+kind site: store, cache, progress, controller of a function, which watches also pod owned
+kind pod: store, cache; NoReconciler
+`
+		if got := p.String(); got != want {
+			t.Errorf("it is\n%s\nwant\n%s", got, want)
+		}
+		if n := len(p.Parts()); n != 2 {
+			t.Errorf("%d parts, want 2", n)
+		}
+	})
+}
+
+// Whatever is wrong while a program is put together is returned by Run, all of it, and nothing
+// runs. What was made until then is of use, and fails with the reason.
+//
+// Seen to fail: with a Run that returned the first error only; with one that ran in spite of them.
+func TestRunReturnsAllThatIsWrong(t *testing.T) {
+	p := program.Open(t.Context(), "nosuch:x")
+	sites := program.AddKind[plan, held](p, "site", nil)
+	_, err := sites.Create(t.Context(), &shop{Meta: store.Meta{Name: "a"}})
+	if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "nosuch") {
+		t.Errorf("a create on a store that was not opened: %v", err)
+	}
+	bad := program.AddKind[plan, held](p, "_", nil)
+	bad.Reconcile(nil, nil)
+	program.AddKind[plan, held](p, "forgotten", nil)
+	program.AddKind[plan, held](p, "forgotten", nil)
+	errMine := errors.New("mine")
+	p.Check(errMine)
+	p.Use(nil, errMine)
+	p.Use(nil, nil)
+	p.BeforeRun(func() error { t.Error("it came to run"); return nil })
+	err = p.Run(t.Context(), nil)
+	for _, want := range []string{"nosuch", `"_"`, "mine", "no part", `nothing reconciles the kind "forgotten"`, "added before"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v\ndoes not say %q", err, want)
+		}
+	}
+	if !errors.Is(err, errMine) {
+		t.Error("it does not wrap what Check was given")
+	}
+}
+
+// A kind that nothing reconciles is an error unless the code says that it is meant, and so are two
+// reconcilers, or one beside NoReconciler, and sources without one.
+func TestWhatReconcilesAKindIsSaidOnce(t *testing.T) {
+	f := func(context.Context, *shop) (reconcile.Result, error) { return reconcile.Result{}, nil }
+	for want, build := range map[string]func(p *program.Program, k *program.Objects[plan, held]){
+		"nothing reconciles the kind": func(*program.Program, *program.Objects[plan, held]) {},
+		"reconciled twice": func(_ *program.Program, k *program.Objects[plan, held]) {
+			k.Reconcile(f, nil)
+			k.Reconcile(f, nil)
+		},
+		"NoReconciler is set": func(p *program.Program, k *program.Objects[plan, held]) {
+			k.Reconcile(f, nil)
+			program.AddKind(p, "b", &program.ObjectsOptions[plan, held]{NoReconciler: true}).Reconcile(f, nil)
+		},
+		"nothing reconciles the kind \"site\" yet": func(_ *program.Program, k *program.Objects[plan, held]) {
+			k.AddSources(reconcile.From(k.Cache()))
+		},
+		"Cache is set beside": func(_ *program.Program, k *program.Objects[plan, held]) {
+			k.Reconcile(f, &reconcile.ForOptions[plan, held]{Cache: &cache.Options[plan, held]{}})
+		},
+		"a kind was added before": func(p *program.Program, k *program.Objects[plan, held]) {
+			k.Reconcile(f, nil)
+			p.Wrap(func(b store.Backend) (store.Backend, error) { return b, nil })
+		},
+	} {
+		p, k := newProgram(nil)
+		build(p, k)
+		if err := p.Run(t.Context(), nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+// Without Once what is stored counts, as for servers that share the keys, and a program that
+// does not ask for progress has none counted.
+//
+// Seen to fail with runs that were tracked whatever Once said.
+func TestStoredReadyCountsWithoutOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, sites := newProgram(nil)
+		sites.Reconcile(func(context.Context, *shop) (reconcile.Result, error) {
+			return reconcile.Result{}, errors.New("never")
+		}, nil)
+		o, err := sites.Create(t.Context(), &shop{Meta: store.Meta{Name: "a"}})
+		p.Check(err)
+		o.SetReady()
+		_, err = sites.UpdateStatus(t.Context(), o)
+		p.Check(err)
+		ctx, cancel := context.WithCancel(t.Context())
+		complete := false
+		err = p.Run(ctx, &program.Options{Complete: func(context.Context) error { complete = true; cancel(); return nil }})
+		if !complete {
+			t.Errorf("what is stored as ready did not count: %v", err)
+		}
+		cancel()
+	})
+}
+
+// A file of declarations is a part like any other: it runs, and counts as progress.
+func TestDeclaredFileIsAPart(t *testing.T) {
+	p, sites := newProgram(nil)
+	sites.Reconcile(func(context.Context, *shop) (reconcile.Result, error) { return reconcile.Result{}, nil }, nil)
+	p.Use(declare.New(sites.Store, sites.Cache(), "testdata/none.json", nil))
+	err := p.Run(t.Context(), &program.Options{Once: true, Timeout: time.Second})
+	if left := (*program.LeftError)(nil); !errors.As(err, &left) || !strings.Contains(fmt.Sprint(left.Left), "none.json") {
+		t.Errorf("the file that is not there is not left: %v", err)
+	}
+}
+
+// A Program that ran is not changed: what came then would be lost without a word.
+func TestAProgramIsNotChangedWhenItRan(t *testing.T) {
+	p, sites := newProgram(&program.ObjectsOptions[plan, held]{NoReconciler: true})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := p.Run(ctx, nil); err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(){
+		"AddKind": func() { program.AddKind[plan, held](p, "b", nil) }, "Use": func() { p.Use(sites.Cache(), nil) },
+		"Check": func() { p.Check(nil) }, "Run": func() { _ = p.Run(ctx, nil) }, "BeforeRun": func() { p.BeforeRun(nil) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s does not panic", name)
+				}
+			}()
+			change()
+		}()
+	}
+}
+
+// closing counts the ends of a backend.
+type closing struct {
+	store.Backend
+	n *int
+}
+
+func (c closing) Close() error { *c.n++; return c.Backend.Close() }
+
+// Run closes the store of Open, wrapped or not, after an error too, and not that of New, which
+// stays the caller's.
+//
+// Seen to fail with a Run that closed both.
+func TestWhoOpensAStoreClosesIt(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var n int
+	count := func(b store.Backend) (store.Backend, error) { return closing{b, &n}, nil }
+	for i, p := range []*program.Program{program.Open(ctx, "memory"), program.Open(ctx, "memory"), program.New(memory.New(nil))} {
+		p.Wrap(count)
+		program.AddKind(p, "site", &program.ObjectsOptions[plan, held]{NoReconciler: true})
+		if i == 1 {
+			p.Check(errors.New("bad"))
+		}
+		if err := p.Run(ctx, nil); (err != nil) != (i == 1) {
+			t.Error(i, err)
+		}
+		if want := min(i+1, 2); n != want {
+			t.Errorf("closed %d times after program %d, want %d", n, i, want)
+		}
+	}
+}
