@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/tendhq/tend/internal/contain"
+	"github.com/tendhq/tend/internal/declared"
 	"github.com/tendhq/tend/queue/ratelimit"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/store"
@@ -328,7 +329,7 @@ func (k *Kind[S, T]) doneLocked(o *store.Object[S, T], last lastRun, generation 
 	if _, has := o.Condition(store.ConditionReady); !has {
 		return k.tracked, nil
 	}
-	return store.ReadyAt(&o.Meta, o.Conditions, generation), nil
+	return declared.Is(&o.Meta, o.Conditions, generation, last.err != nil), nil
 }
 
 // unconfirmedLocked reports whether runs count, and the last one has not confirmed this

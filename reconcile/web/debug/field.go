@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tendhq/tend/internal/declared"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/objects"
@@ -23,7 +24,9 @@ type (
 		Kind   string         `json:"kind"`
 		Total  int            `json:"total"`
 		States map[string]int `json:"states"`
-		Error  string         `json:"error,omitempty"` // they cannot be listed
+		// Declared counts those that are as declared; those that are paused may be.
+		Declared int    `json:"declared"`
+		Error    string `json:"error,omitempty"` // they cannot be listed
 		// StandsOff counts, by the condition's reason, objects that runs leave alone without failing.
 		StandsOff map[string]int `json:"standsOff,omitempty"`
 		// Partial: they are those of this server's shards, and there may be others.
@@ -53,13 +56,15 @@ func (r objectRow) fieldState() string {
 	return "waiting"
 }
 
-// failing reports whether the last reconcile of the object could not do its work. One that is
-// paused is Synced=False for that alone: packages external and lifecycle say so. A run that panics
-// may have written nothing: the key in the queue tells.
+// failing reports whether the last reconcile of the object could not do its work. A run that
+// panics may have written nothing: the key in the queue tells.
 func (r objectRow) failing() bool {
-	return !r.Paused && (r.keyFails || slices.ContainsFunc(r.Conditions, func(c store.Condition) bool {
-		return c.Type == store.ConditionSynced && c.Status == store.False
-	}))
+	return declared.Failing(&r.object.Meta, r.Conditions, r.keyFails)
+}
+
+// declared reports whether the object is as declared.
+func (r objectRow) declared() bool {
+	return r.Error == "" && declared.Is(&r.object.Meta, r.Conditions, r.Generation, r.keyFails)
 }
 
 // failingKeys are the printed keys of a kind whose last run failed on this server.
@@ -120,8 +125,12 @@ func (f *fieldKind) read(ctx context.Context, k objects.Kind, fails map[string]b
 			return err
 		}
 		f.Total++
-		state := stateOf(o, len(fails) > 0 && fails[o.Key().String()])
+		r := stateRow(o, len(fails) > 0 && fails[o.Key().String()])
+		state := r.fieldState()
 		f.States[state]++
+		if r.declared() {
+			f.Declared++
+		}
 		if why := standsOff(o, state); why != "" && !fails[o.Key().String()] {
 			f.StandsOff[why]++
 		}
@@ -146,12 +155,12 @@ func standsOff(o objects.Object, state string) string {
 	return ""
 }
 
-// stateOf is fieldState without a copy of the object: there may be a million.
-func stateOf(o objects.Object, keyFails bool) string {
+// stateRow is what the states of an object go by, without a copy of its slices: there may be a million.
+func stateRow(o objects.Object, keyFails bool) objectRow {
 	return objectRow{
-		Phase: string(o.Phase), Generation: o.Generation, Observed: o.ObservedGeneration, Deleted: o.Deleted, Paused: o.Paused,
-		Conditions: o.Conditions, Error: errorText(o.Err), keyFails: keyFails,
-	}.fieldState()
+		Generation: o.Generation, Deleted: o.Deleted, Paused: o.Paused, Conditions: o.Conditions, Error: errorText(o.Err),
+		object: objects.Object{Meta: o.Meta}, keyFails: keyFails,
+	}
 }
 
 func errorText(err error) string {

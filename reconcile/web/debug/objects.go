@@ -102,16 +102,15 @@ func rowOfObject(o objects.Object) objectRow {
 
 // in reports whether the object is in one of objectStates; every one is in "".
 func (r objectRow) in(state string) bool {
-	ready := store.ReadyAt(&r.object.Meta, r.Conditions, r.Generation)
 	switch state {
 	case "ready":
-		return r.Error == "" && ready
+		return r.declared()
 	case "not ready":
-		return r.Error == "" && !ready
+		return r.Error == "" && !r.declared()
 	case "failing":
 		return r.Error == "" && r.failing()
 	case "waiting": // for its turn, or for another object: not ready for no other reason
-		return r.Error == "" && !ready && !r.failing() && !r.Paused && r.Deleted.IsZero()
+		return r.Error == "" && !r.declared() && !r.failing() && !r.Paused && r.Deleted.IsZero()
 	case "deleting":
 		return !r.Deleted.IsZero()
 	case "paused":

@@ -53,16 +53,16 @@ func objectCount(n int) string {
 	return grouped(fmt.Sprint(n)) + " objects"
 }
 
-// counts are all objects, and those that are ready.
-func (f *fieldView) counts() (total, ready int) {
+// counts are all objects, and those that are as declared.
+func (f *fieldView) counts() (total, declared int) {
 	if f == nil {
 		return 0, 0
 	}
 	for _, k := range f.Kinds {
 		total += k.Total
-		ready += k.States["ready"]
+		declared += k.Declared
 	}
-	return total, ready
+	return total, declared
 }
 
 // partly says of which kinds some objects only are counted.
