@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"log/slog"
 	"runtime/debug"
@@ -64,8 +65,11 @@ func services(work string) []service {
 		{"client-go-careful+prom", startLoop(true)},
 		{"controller-runtime+prom", startChannel(true)},
 	}
-	if work != "none" {
+	if work != "none" && !given("batch") {
 		return used
+	}
+	if work != "none" {
+		return append(used, batches()...)
 	}
 	ss := append(
 		used,
@@ -77,10 +81,21 @@ func services(work string) []service {
 		service{"tend-queue+prom", startSubject(newTendProm[store.Key])},
 		service{"least-entry", startSubject(newLeastEntry[store.Key])}, // least loses what is added while it runs
 	)
+	return append(ss, batches()...)
+}
+
+// batches is tend-batch with each of the sizes.
+func batches() (ss []service) {
 	for _, size := range *batchFlag {
 		ss = append(ss, service{"tend-batch-" + strconv.Itoa(size) + "+prom", startTendBatch(size)})
 	}
 	return ss
+}
+
+// given reports whether the command line has the flag.
+func given(name string) (is bool) {
+	flag.Visit(func(f *flag.Flag) { is = is || f.Name == name })
+	return is
 }
 
 func serve(b *testing.B, s service, keys []store.Key, workers int, j job) {
