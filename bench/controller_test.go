@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"log/slog"
 	"runtime/debug"
@@ -65,13 +64,13 @@ func services(work string) []service {
 		{"client-go-careful+prom", startLoop(true)},
 		{"controller-runtime+prom", startChannel(true)},
 	}
-	if work != "none" && !given("batch") {
-		return used
+	for _, size := range *batchFlag {
+		used = append(used, service{"tend-batch-" + strconv.Itoa(size) + "+prom", startTendBatch(size)})
 	}
 	if work != "none" {
-		return append(used, batches()...)
+		return used
 	}
-	ss := append(
+	return append(
 		used,
 		service{"tend", startTend},
 		service{"tend-chan+prom", startTendChan},
@@ -81,21 +80,6 @@ func services(work string) []service {
 		service{"tend-queue+prom", startSubject(newTendProm[store.Key])},
 		service{"least-entry", startSubject(newLeastEntry[store.Key])}, // least loses what is added while it runs
 	)
-	return append(ss, batches()...)
-}
-
-// batches is tend-batch with each of the sizes.
-func batches() (ss []service) {
-	for _, size := range *batchFlag {
-		ss = append(ss, service{"tend-batch-" + strconv.Itoa(size) + "+prom", startTendBatch(size)})
-	}
-	return ss
-}
-
-// given reports whether the command line has the flag.
-func given(name string) (is bool) {
-	flag.Visit(func(f *flag.Flag) { is = is || f.Name == name })
-	return is
 }
 
 func serve(b *testing.B, s service, keys []store.Key, workers int, j job) {

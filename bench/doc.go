@@ -45,8 +45,8 @@
 //
 // # Finding your own settings
 //
-// The families take flags, after -args because go test has a -work of its own. -work
-// says what a run does: none, context, cache, status, http, or how long it waits:
+// Your own reconciler: reconciletest.Benchmark, which says what to change first. The families here
+// take flags, after -args. -work says what a run does: none, context, cache, status, http, or its wait:
 //
 //	go test -C bench -run '^$' -bench 'Controller/.*/.*/impl=tend' -benchtime 1000x \
 //		-args -workers 8,64 -batch 1,16 -work 100us,10ms -keys 100k
@@ -59,10 +59,9 @@ package bench
 
 // What is not here.
 //
-// github.com/cosi-project/runtime and github.com/cilium/statedb belong beside the
-// memory store, and COSI's controllers into BenchmarkConverge. Neither module was to
-// be had through the module proxy when this was written (November 2026); go-memdb is
-// of statedb's kind.
+// github.com/cosi-project/runtime belongs beside the memory store, and its controllers into
+// BenchmarkConverge: the module was not to be had through the module proxy when this was
+// written (November 2026). github.com/cilium/statedb is of go-memdb's kind.
 //
 // Of queues only client-go's and controller-runtime's are here. Looked for was one
 // that keeps an entry for each key, runs no key twice at once and runs it again if it

@@ -88,3 +88,30 @@ func ExampleOptions_buckets() {
 	// next is report
 	// backups throttled - throttled by eu-west-1
 }
+
+// Tenants take turns: one with a thousand keys delays another's by one key, and never has more
+// than TenantRunning of them at once.
+func ExampleOptions_tenant() {
+	q, err := queue.New(&queue.Options[string]{
+		Tenant:        func(key string) string { return key[:1] }, // for a store.Key, its Namespace
+		TenantRunning: 2,
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, key := range []string{"a1", "a2", "a3", "a4", "b1", "b2"} {
+		q.Add(key)
+	}
+	for range 4 {
+		item, _ := q.Get(context.Background())
+		fmt.Println(item.Key)
+	}
+	fmt.Println(q.Stats().Ready, "keys wait, and a worker too until a run of a ends")
+	// Output:
+	// a1
+	// b1
+	// a2
+	// b2
+	// 2 keys wait, and a worker too until a run of a ends
+}

@@ -94,7 +94,7 @@ func build[K comparable](name string, r any, o *Options[K], batch bool) (*Contro
 	k.remember(r)
 	k.work = parts{&k.mu, make(map[chan struct{}]string)}
 	k.parts = parts{&k.mu, make(map[chan struct{}]string)}
-	w := &pendingWrites[K]{k: k, of: make(map[K]*pendingWrite), shown: make(map[Cached]store.Revision)}
+	w := &pendingWrites[K]{k: k, of: make(map[K]*pendingWrite), shown: make(map[Cached]store.Revision), waits: make(map[Cached]*waits[K])}
 	p := &pool[K]{k: k, settler: settler[K]{k, w}, alarm: &alarm{signal: make(chan struct{}, 1)}, want: k.o.Workers, slots: make(map[*slot[K]]struct{})}
 	from := &sources[K]{k: k, writes: w, pool: p}
 	c := &Controller[K]{k: k, writes: w, pool: p, sources: from}

@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"strings"
@@ -48,6 +49,51 @@ type pendingWrites[K comparable] struct {
 	pending sync.Mutex // guards what follows; the mutex of a store.Writes is taken under it
 	of      map[K]*pendingWrite
 	shown   map[Cached]store.Revision // up to which its source has turned changes into keys
+	waits   map[Cached]*waits[K]      // for what some key lacks
+}
+
+// waits are the keys that wait for one cache. Of all of them one call is asked of the cache, for
+// the least revision: writes are many, and a cache comes to many at once.
+type waits[K comparable] struct {
+	of    []waiting[K]   // by revision; a key that lacks something waits for one cache, in one place
+	spare []waiting[K]   // empty
+	asked store.Revision // the least for which the cache is going to call; zero: it is not going to
+}
+
+type waiting[K comparable] struct {
+	rev store.Revision
+	key K
+}
+
+// add puts a key in its place: mostly the last one, since writes come in the order of their
+// revisions but for those that are concluded side by side.
+func (w *waits[K]) add(key K, rev store.Revision) {
+	i := len(w.of)
+	for i > 0 && w.of[i-1].rev > rev {
+		i--
+	}
+	w.of = slices.Insert(w.of, i, waiting[K]{rev, key})
+}
+
+// take returns those whose revision is reached, or all.
+func (w *waits[K]) take(reached store.Revision, all bool) []waiting[K] {
+	n := len(w.of)
+	if !all {
+		n, _ = slices.BinarySearchFunc(w.of, reached+1, func(x waiting[K], r store.Revision) int { return cmp.Compare(x.rev, r) })
+	}
+	due := w.of[:n:n]
+	if w.of = w.of[n:]; len(w.of) == 0 {
+		w.of, w.spare = w.spare, nil
+	}
+	return due
+}
+
+// giveBack keeps the memory of what take returned for what comes.
+func (w *waits[K]) giveBack(due []waiting[K]) {
+	if cap(due) <= 1024 && cap(due) > cap(w.spare) {
+		clear(due)
+		w.spare = due[:0]
+	}
 }
 
 // pendingWrite is what one run of a key wrote.
@@ -116,14 +162,21 @@ func (p *pendingWrites[K]) wrote(key K, w *store.Writes, again bool) {
 		}
 	}
 	p.of[key] = r
-	p.forgetLocked(key)
 	behind := len(r.lacking) > 0
+	var ask func()
+	if behind && len(before.lacking) == 0 { // else the key waits already, for what it wrote before
+		ask = p.awaitLocked(key, r)
+	}
+	p.forgetLocked(key)
 	p.pending.Unlock()
 	if before.release != nil {
 		before.release()
 	}
-	if len(before.lacking) == 0 { // else a cache is going to call for what it wrote before
-		p.await(key, nil, 0)
+	switch {
+	case ask != nil:
+		ask()
+	case !behind && len(before.lacking) == 0 && r.owed:
+		p.runOwed(key, r)
 	}
 	if behind && again {
 		p.hold(key, w, p.k.o.CacheWait)
@@ -139,39 +192,85 @@ func (p *pendingWrites[K]) forgetLocked(key K) {
 	p.n.Store(int32(len(p.of)))
 }
 
-// await has the next cache that a key waits for call when it reaches what was written, also by
-// a later run of the key. When none is left, the key is held no longer, and runs if a run is
-// owed. by is the cache that has called; nil: none. If it has not reached rev it was restored
-// from a backup, and the revisions of its backend mean nothing any more.
-func (p *pendingWrites[K]) await(key K, by Cached, rev store.Revision) {
+// awaitLocked puts a key that lacks something among those that wait for the first cache of
+// these, and returns what is to be asked of that cache without the lock; nil: it is asked already.
+func (p *pendingWrites[K]) awaitLocked(key K, r *pendingWrite) (ask func()) {
+	cached := r.lacking[0]
+	w := p.waits[cached]
+	if w == nil {
+		w = new(waits[K])
+		p.waits[cached] = w
+	}
+	w.add(key, revisionFor(cached, r.writes))
+	return p.askLocked(cached, w)
+}
+
+// askLocked returns how to have the cache call for the first of those that wait for it; nil: it
+// is going to, or none waits.
+func (p *pendingWrites[K]) askLocked(cached Cached, w *waits[K]) func() {
+	if len(w.of) == 0 || w.asked != 0 && w.asked <= w.of[0].rev {
+		return nil
+	}
+	rev := w.of[0].rev
+	w.asked = rev
+	return func() { cached.OnRevision(rev, func() { p.reached(cached, rev) }) } // it may call at once
+}
+
+// reached is called by a cache that has reached rev, and looks after all keys whose writes it
+// shows. If it has not reached rev it was restored from a backup, and the revisions of its
+// backend mean nothing any more.
+func (p *pendingWrites[K]) reached(cached Cached, rev store.Revision) {
+	var after []func() // what is done without the lock
 	p.pending.Lock()
+	now := cached.Revision()
+	w := p.waits[cached]
+	if w.asked == rev {
+		w.asked = 0
+	}
+	due := w.take(now, now < rev)
+	for _, x := range due {
+		if f := p.lookLocked(x.key, cached, now < rev); f != nil {
+			after = append(after, f)
+		}
+	}
+	w.giveBack(due)
+	if ask := p.askLocked(cached, w); ask != nil {
+		after = append(after, ask)
+	}
+	p.pending.Unlock()
+	for _, f := range after {
+		f()
+	}
+}
+
+// lookLocked takes the caches that show what a key wrote off those that it lacks, and has it
+// wait for the next one of the others. When none is left, the key is held no longer, and runs if
+// a run is owed. It returns what is to be done without the lock, if anything is. restored says
+// that by was restored from a backup.
+func (p *pendingWrites[K]) lookLocked(key K, by Cached, restored bool) (after func()) {
 	r := p.of[key]
 	if r == nil {
-		p.pending.Unlock()
-		return
+		return nil
 	}
-	if by != nil {
-		restored := by.Revision() < rev
-		r.lacking = slices.DeleteFunc(r.lacking, func(c Cached) bool {
-			return !lacks(c, r.writes) || restored && c.Backend() == by.Backend()
-		})
-	}
+	r.lacking = slices.DeleteFunc(r.lacking, func(c Cached) bool {
+		return !lacks(c, r.writes) || restored && c.Backend() == by.Backend()
+	})
 	if len(r.lacking) > 0 {
-		next := r.lacking[0]
-		rev := revisionFor(next, r.writes)
-		p.pending.Unlock() // the cache may call at once
-		next.OnRevision(rev, func() { p.await(key, next, rev) })
-		return
+		return p.awaitLocked(key, r)
 	}
 	release, owed := r.release, r.owed
 	r.release = nil
 	p.forgetLocked(key)
-	p.pending.Unlock()
-	if release != nil {
-		release()
+	if release == nil && !owed {
+		return nil
 	}
-	if owed {
-		p.runOwed(key, r)
+	return func() {
+		if release != nil {
+			release()
+		}
+		if owed {
+			p.runOwed(key, r)
+		}
 	}
 }
 

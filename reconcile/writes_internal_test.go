@@ -1,6 +1,8 @@
 package reconcile
 
 import (
+	"math/rand/v2"
+	"strconv"
 	"testing"
 
 	"github.com/tendhq/tend/queue"
@@ -80,4 +82,88 @@ func TestKeyThatWroteManyObjectsWaitsForTheCacheOfEachKind(t *testing.T) {
 	if k := c.writes.lookup(key, false); k.left > 0 || k.stale {
 		t.Errorf("when both caches have what was written the key is to wait for %v, stale: %t", k.left, k.stale)
 	}
+}
+
+// asked is a cache that calls when it is told to.
+type asked struct {
+	unread
+	calls map[store.Revision][]func()
+}
+
+func (c *asked) OnRevision(r store.Revision, f func()) (stop func() bool) {
+	c.calls[r] = append(c.calls[r], f)
+	return func() bool { return true }
+}
+
+// reach makes the calls up to a revision; after a restore all of them.
+func (c *asked) reach(rev store.Revision, all bool) {
+	c.rev = rev
+	for r, calls := range c.calls {
+		if all || r <= rev {
+			delete(c.calls, r)
+			for _, f := range calls {
+				f()
+			}
+		}
+	}
+}
+
+// Many keys wrote, in an order that is not that of their revisions. Each waits until the cache has
+// shown its own write and no longer, and as long as some wait the cache has a call to make; all go
+// on when it turns out that the store was restored.
+//
+// promise S4.
+func TestKeysWaitForTheirOwnWritesWhateverTheirOrder(t *testing.T) {
+	for seed := range uint64(20) {
+		rnd := rand.New(rand.NewPCG(seed, 0))
+		cached := &asked{unread: unread{rev: 100}, calls: make(map[store.Revision][]func())}
+		c := still(t, "things", &Options[Request]{Reads: []Cached{cached}})
+		rev := make(map[store.Key]store.Revision)
+		check := func() {
+			t.Helper()
+			for key, r := range rev {
+				if lacks := len(c.writes.of[key].lackingNow()) > 0; lacks != (r > cached.rev) {
+					t.Fatalf("seed %d: at revision %d the key that wrote %d waits: %t", seed, cached.rev, r, lacks)
+				}
+				if r > cached.rev && len(cached.calls) == 0 {
+					t.Fatalf("seed %d: a key waits for revision %d, and the cache at %d was asked for no call", seed, r, cached.rev)
+				}
+			}
+		}
+		for i := range 200 {
+			key := store.Key{Name: strconv.Itoa(rnd.IntN(60))}
+			if now := cached.rev + store.Revision(rnd.IntN(30)); now > rev[key] {
+				w := new(store.Writes)
+				w.Note(cached.Backend(), cached.Kind(), key, now)
+				c.writes.wrote(key, w, false)
+				rev[key] = now
+			}
+			if i%7 == 0 {
+				cached.reach(cached.rev+store.Revision(rnd.IntN(12)), false)
+			}
+			check()
+		}
+		waiting := 0
+		for _, r := range rev {
+			if r > cached.rev {
+				waiting++
+			}
+		}
+		if waiting < 2 {
+			t.Fatalf("seed %d: %d keys wait at the end: the test is to have more", seed, waiting)
+		}
+		cached.reach(3, true)
+		for key := range rev {
+			if len(c.writes.of[key].lackingNow()) > 0 {
+				t.Fatalf("seed %d: after a restore %s still waits", seed, key)
+			}
+		}
+	}
+}
+
+func (r *pendingWrite) lackingNow() []Cached {
+	if r == nil {
+		return nil
+	}
+	return r.lacking
 }

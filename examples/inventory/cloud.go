@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tendhq/tend/queue/ratelimit"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/external"
 	"github.com/tendhq/tend/store"
@@ -203,14 +202,11 @@ func (c *cloud) Delete(ctx context.Context, o *Bucket) error {
 	return c.explain(err)
 }
 
-// explain tells the kernel what an error means: wait for the sake of all, give
-// up until something is edited, or try again.
+// explain tells the kernel what an error means: give up until something is edited, or try
+// again. What asks for patience, the quota's transport has made an error that says so.
 func (c *cloud) explain(err error) error {
 	if err == nil {
 		return nil
-	}
-	if pause, ok := throttled(err); ok && !ratelimit.IsThrottled(err) {
-		return ratelimit.Throttled(nil, time.Now().Add(pause), brief(err)) // the quota has paused for it
 	}
 	if isHopeless(err) {
 		return reconcile.Terminal(brief(err))

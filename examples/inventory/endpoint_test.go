@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -294,38 +293,6 @@ func TestUnreachableEndpointIsSaidAtOnce(t *testing.T) {
 	}
 	if got := said.get(); len(got) != 1 || !strings.Contains(got[0], "unreachable: dial tcp") || !strings.Contains(got[0], "connection refused") || m.Down() == "" {
 		t.Errorf("said %q, want one line that it is unreachable, and why", got)
-	}
-}
-
-func TestAnswersThatAskForPatienceAreKnown(t *testing.T) {
-	server := newTestS3(t, false)
-	e, _, _ := metered(t, server.URL)
-	for _, c := range []struct {
-		status int
-		header string
-		want   time.Duration
-		ok     bool
-	}{
-		{503, "7", 7 * time.Second, true},
-		{429, "", time.Second, true},
-		{403, "7", 7 * time.Second, true}, // some providers refuse so
-		{403, "", 0, false},
-		{500, "7", 0, false},
-	} {
-		server.Fail(func(w http.ResponseWriter, _ *http.Request) bool {
-			if c.header != "" {
-				w.Header().Set("Retry-After", c.header)
-			}
-			w.WriteHeader(c.status)
-			return true
-		})
-		_, err := e.In("us-east-1").HeadBucket(t.Context(), &s3.HeadBucketInput{Bucket: aws.String("acme-a")})
-		if pause, ok := throttled(err); ok != c.ok || ok && pause != c.want {
-			t.Errorf("%d %q: throttled for %v, %t; want %v, %t", c.status, c.header, pause, ok, c.want, c.ok)
-		}
-	}
-	if _, ok := throttled(errors.New("dial tcp: refused")); ok {
-		t.Error("an unreachable endpoint asks for nothing, got throttled")
 	}
 }
 

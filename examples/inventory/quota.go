@@ -21,7 +21,7 @@ func newPaced(o options) (*paced, error) {
 	limits := quota.Limits{
 		Read:  quota.Rate{PerSecond: rate.Limit(o.Rate), Ceiling: rate.Limit(o.Rate), Burst: o.Workers},
 		Write: quota.Rate{PerSecond: rate.Limit(o.Writes), Ceiling: rate.Limit(o.Writes), Burst: o.Workers},
-		Judge: quota.HTTPError,
+		Judge: quota.Judge,
 	}
 	set, err := quota.NewSet(&quota.Options{
 		Limits: func(quota.Name) (quota.Limits, error) { return limits, nil },

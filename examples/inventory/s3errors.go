@@ -1,19 +1,15 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	smithy "github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
-
-	"github.com/tendhq/tend/reconcile/quota"
 )
 
 // isCode reports whether S3 answered with one of the codes.
@@ -91,19 +87,4 @@ func elsewhere(err error) (region string, moved bool) {
 		return "", false
 	}
 	return re.Response.Header.Get("X-Amz-Bucket-Region"), true
-}
-
-// throttled reports whether the endpoint asked for fewer calls, and for how long.
-func throttled(err error) (pause time.Duration, ok bool) {
-	v := quota.HTTP(statusOf(err), headerOf(err))
-	ok = v.Throttled || isCode(err, "SlowDown", "Throttling", "ThrottlingException", "RequestLimitExceeded")
-	return cmp.Or(v.RetryAfter, time.Second), ok
-}
-
-func headerOf(err error) http.Header {
-	var re *smithyhttp.ResponseError
-	if errors.As(err, &re) && re.Response != nil && re.Response.Response != nil {
-		return re.Response.Header
-	}
-	return nil
 }

@@ -38,7 +38,7 @@ func serve(ctx context.Context, o options, out io.Writer) error {
 	quotas, err := quota.NewSet(&quota.Options{
 		Members: members, Backend: backend, Logger: logger,
 		Limits: func(quota.Name) (quota.Limits, error) {
-			return quota.Limits{Read: quota.Rate{PerSecond: perSecond, Burst: burst}, Judge: quota.HTTPError}, nil
+			return quota.Limits{Read: quota.Rate{PerSecond: perSecond, Burst: burst}, Judge: quota.Judge}, nil
 		},
 	})
 	if err != nil {

@@ -6,12 +6,14 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/http"
 	"net/url"
 	"slices"
 	"syscall"
 
 	"github.com/tendhq/tend/internal/endless"
 	"github.com/tendhq/tend/queue/ratelimit"
+	"github.com/tendhq/tend/reconcile/quota"
 	"github.com/tendhq/tend/store"
 )
 
@@ -44,8 +46,9 @@ var ErrExists = errors.New("external: the resource exists")
 // the resource was created: an answer of 502, 503 or 504 from something in
 // between, or gRPC's codes Unavailable, Unknown, Internal, DeadlineExceeded and Canceled.
 // Errors that say so themselves (deadlines, cancellations, network timeouts, broken
-// connections, a *url.Error of [net/http.Client]) need no mark, and neither does any that
-// comes after the end of the call's context. Unknown of nil is nil.
+// connections, a *url.Error of [net/http.Client], a [quota.HTTPError] with such a status) need
+// no mark, and neither does any that comes after the end of the call's context. Unknown of nil
+// is nil.
 func Unknown(err error) error {
 	if err == nil {
 		return nil
@@ -79,8 +82,19 @@ func isUnknown(ctx context.Context, err error) bool {
 			return true
 		}
 	}
+	if saysUnknown(err) {
+		return true
+	}
 	// Some say nothing of a deadline that they met, gRPC's for example.
 	return ctx.Err() != nil && !ratelimit.IsThrottled(err) || isBroken(err, false)
+}
+
+// saysUnknown reports whether err is an answer of something that failed after it had the request, or
+// may have: a server, or a proxy before it. One that asks for fewer calls has done nothing.
+func saysUnknown(err error) bool {
+	answer, ok := errors.AsType[*quota.HTTPError](err)
+	return ok && !quota.Judge(answer).Throttled && answer.Status != http.StatusNotImplemented &&
+		(answer.Status >= http.StatusInternalServerError || answer.Status == http.StatusRequestTimeout)
 }
 
 // isBroken reports whether err is of a call that broke after its request may have been

@@ -17,6 +17,7 @@ import (
 
 	"github.com/tendhq/tend/internal/endless"
 	"github.com/tendhq/tend/queue/ratelimit"
+	"github.com/tendhq/tend/reconcile/quota"
 )
 
 // loop is an error that unwraps to itself.
@@ -50,6 +51,17 @@ func TestErrorsAfterWhichNobodyKnowsAreToldFromFailures(t *testing.T) {
 		{&url.Error{Op: "Put", URL: "/", Err: io.EOF}, true},
 		{&net.OpError{Op: "read", Err: os.NewSyscallError("read", syscall.ECONNRESET)}, true},
 		{errors.Join(errors.New("a"), io.ErrUnexpectedEOF), true},
+		{fmt.Errorf("create: %w", &quota.HTTPError{Status: 502}), true},
+		{&quota.HTTPError{Status: 503}, true},
+		{&quota.HTTPError{Status: 504, RetryAfter: time.Second}, true},
+		{&quota.HTTPError{Status: 500, Code: "InternalError"}, true},
+		{&quota.HTTPError{Status: 408}, true},
+		{&quota.HTTPError{Status: 503, Code: "SlowDown"}, false},
+		{&quota.HTTPError{Status: 503, RetryAfter: time.Second}, false},
+		{&quota.HTTPError{Status: 501}, false},
+		{&quota.HTTPError{Status: 429}, false},
+		{&quota.HTTPError{Status: 409}, false},
+		{&quota.HTTPError{Status: 400}, false},
 		{fmt.Errorf("create: %w", endless.Cut(&loop{})), true},
 	} {
 		if got := isUnknown(t.Context(), c.err); got != c.want {

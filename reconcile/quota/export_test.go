@@ -7,8 +7,6 @@ func (q *Quota) Owing() (read, write int) {
 	return q.budgets[Read].snapshot().Owing, q.budgets[Write].snapshot().Owing
 }
 
-var RetryAfter = retryAfter
-
 // Names is how many names the set knows.
 func (s *Set) Names() int {
 	s.mu.Lock()

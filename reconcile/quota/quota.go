@@ -114,9 +114,8 @@ type Limits struct {
 	// share the one budget.
 	Write Rate
 	// Judge says what the end of a call tells of the endpoint; err is what the
-	// call returned, and may be nil. [HTTPError] judges errors of HTTP clients,
-	// [HTTP] answers. Required: without it [Set.Get] fails, since no refusal would
-	// be noticed. Where there is nothing to tell, it returns a zero [Verdict].
+	// call returned, and may be nil. [Judge] judges errors of HTTP clients. Required:
+	// without it [Set.Get] fails, since no refusal would be noticed. Where there is nothing to tell, it returns a zero [Verdict].
 	Judge func(err error) Verdict
 }
 
@@ -182,7 +181,7 @@ func (q *Quota) Do(ctx context.Context, op Op, call func(context.Context) error)
 	return q.do(ctx, op, func(err error) (Verdict, error) { return q.judge(err), err }, call)
 }
 
-// do is Do with a judge that gives, besides, what the log is to say of the call.
+// do is Do with a judge that gives, besides, what is wrong with the answer.
 func (q *Quota) do(ctx context.Context, op Op, judge func(error) (v Verdict, says error), call func(context.Context) error) error {
 	q.use()
 	defer q.use() // what the call's end tells is to be remembered
@@ -206,7 +205,7 @@ func (q *Quota) do(ctx context.Context, op Op, judge func(error) (v Verdict, say
 		q.logger.InfoContext(ctx, "quota: endpoint answers again", "budget", b.bucket.Name(), "after", after)
 	}
 	if v.Throttled {
-		return ratelimit.Throttled(nil, time.Now().Add(v.pause()), err) // end has paused the bucket
+		return ratelimit.Throttled(nil, time.Now().Add(v.pause()), says) // end has paused the bucket
 	}
 	return err
 }

@@ -8,9 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"math"
-	"net"
-	"net/http"
-	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -835,77 +832,6 @@ func TestSetGivesTheSameQuotaAndNamesWhatCannotBe(t *testing.T) {
 	}
 }
 
-func TestHTTPAnswersAreJudged(t *testing.T) {
-	at := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
-	for _, c := range []struct {
-		status int
-		after  string
-		want   quota.Verdict
-	}{
-		{200, "", quota.Verdict{}},
-		{404, "", quota.Verdict{}},
-		{400, "10", quota.Verdict{}},
-		{429, "", quota.Verdict{Throttled: true}},
-		{429, "soon", quota.Verdict{Throttled: true}},
-		{429, "-3", quota.Verdict{Throttled: true}},
-		{503, "7", quota.Verdict{Throttled: true, RetryAfter: 7 * time.Second}},
-		{503, "99999999999999999999", quota.Verdict{Throttled: true, RetryAfter: 15 * time.Minute}},
-		{503, "9223372036854775807", quota.Verdict{Throttled: true, RetryAfter: 15 * time.Minute}},
-		{503, "Mon, 02 Jan 2006 15:04:05 GMT", quota.Verdict{Throttled: true}},
-		{500, "", quota.Verdict{Down: true}},
-		{501, "", quota.Verdict{}},
-		{502, "", quota.Verdict{Down: true}},
-		{0, "", quota.Verdict{Down: true}},
-	} {
-		h := http.Header{}
-		h.Set("Retry-After", c.after)
-		if got := quota.HTTP(c.status, h); got != c.want {
-			t.Errorf("HTTP(%d, %q) = %+v, want %+v", c.status, c.after, got, c.want)
-		}
-	}
-	// The endpoint's clock is a day behind ours; what it asks for is a minute.
-	behind := http.Header{}
-	behind.Set("Date", at.Add(-24*time.Hour).Format(http.TimeFormat))
-	behind.Set("Retry-After", at.Add(time.Minute-24*time.Hour).Format(http.TimeFormat))
-	if got, want := quota.HTTP(429, behind), (quota.Verdict{Throttled: true, RetryAfter: time.Minute}); got != want {
-		t.Errorf("a date a minute after the answer's own = %+v, want %+v", got, want)
-	}
-	if got := quota.RetryAfter(at.Add(time.Minute).Format(http.TimeFormat), at); got != time.Minute {
-		t.Errorf("a date a minute on: %v", got)
-	}
-}
-
-// apiError is as the AWS SDK makes them.
-type apiError struct {
-	code   string
-	status int
-}
-
-func (e *apiError) Error() string       { return e.code }
-func (e *apiError) ErrorCode() string   { return e.code }
-func (e *apiError) HTTPStatusCode() int { return e.status }
-
-func TestErrorsOfHTTPClientsAreJudged(t *testing.T) {
-	for _, c := range []struct {
-		err  error
-		want quota.Verdict
-	}{
-		{nil, quota.Verdict{}},
-		{errors.New("no such bucket"), quota.Verdict{}},
-		{&apiError{"NoSuchBucket", 404}, quota.Verdict{}},
-		{fmt.Errorf("create: %w", &apiError{"ThrottlingException", 400}), quota.Verdict{Throttled: true}},
-		{&apiError{"Busy", 429}, quota.Verdict{Throttled: true}},
-		{&apiError{"SlowDown", 503}, quota.Verdict{Throttled: true}},
-		{&apiError{"InternalError", 500}, quota.Verdict{Down: true}},
-		{&url.Error{Op: "Get", URL: "http://x", Err: &net.OpError{Op: "dial", Err: errors.New("connection refused")}}, quota.Verdict{Down: true}},
-		{fmt.Errorf("observe: %w", context.DeadlineExceeded), quota.Verdict{Down: true}},
-	} {
-		if got := quota.HTTPError(c.err); got != c.want {
-			t.Errorf("HTTPError(%v) = %+v, want %+v", c.err, got, c.want)
-		}
-	}
-}
-
 // Probes that hang are overtaken: once one that left later was answered, their failures
 // are of the time before.
 //
@@ -982,7 +908,7 @@ func TestClosingTheBreakerKeepsTheRetryAfter(t *testing.T) {
 func TestEndpointThatLetsDeadlinesPassIsDown(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		set := must(quota.NewSet(&quota.Options{Logger: slog.New(slog.DiscardHandler), Limits: func(quota.Name) (quota.Limits, error) {
-			return quota.Limits{Read: quota.Rate{PerSecond: 100}, Judge: quota.HTTPError}, nil
+			return quota.Limits{Read: quota.Rate{PerSecond: 100}, Judge: quota.Judge}, nil
 		}}))
 		q := must(set.Get(quota.Name{API: "dns"}))
 		calls := func(with func(context.Context) (context.Context, context.CancelFunc)) {

@@ -3,7 +3,6 @@ package quota
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 )
 
@@ -14,11 +13,11 @@ import (
 //		Quota: func(*http.Request) (*quota.Quota, error) { return quotas.Get(quota.Name{API: "dns"}) },
 //	}}
 //
-// It judges each answer by [HTTP], and a request that got none as an endpoint that is
-// down, whatever [Limits.Judge] is. So an operation of an SDK that makes its calls through
-// it is not wrapped in Do, which would count it twice. An SDK's own retries are calls,
-// too: turn them off, the queue retries. Its fields must not change while it is in use;
-// it is safe for concurrent use then.
+// It judges each answer by [CheckResponse] and [Judge], and a request that got none as an
+// endpoint that is down, whatever [Limits.Judge] is. So an operation of an SDK that makes its
+// calls through it is not wrapped in Do, which would count it twice. An SDK's own retries are
+// calls, too: turn them off, the queue retries. Its fields must not change while it is in
+// use; it is safe for concurrent use then.
 type Transport struct {
 	// Quota is the one that pays for a request. Required.
 	Quota func(r *http.Request) (*Quota, error)
@@ -29,11 +28,12 @@ type Transport struct {
 }
 
 // RoundTrip makes the request when it is paid for. Without a budget it makes none, and
-// fails with an error that wraps [ErrNoBudget] and is one of
-// [github.com/tendhq/tend/queue/ratelimit.Throttled]; see [Quota.Do] for when it waits instead. An
-// answer that says "too many" is returned as it is, and has paused the budget. The error that
-// the client makes of it counts as a failure of the run, unless you wrap it in
-// [github.com/tendhq/tend/queue/ratelimit.Throttled].
+// fails with an error that wraps [ErrNoBudget]; see [Quota.Do] for when it waits instead. An
+// answer that asks for fewer calls pauses the budget and becomes an error too, which has the
+// [*HTTPError]: the request had no effect. Both errors are one of
+// [github.com/tendhq/tend/queue/ratelimit.Throttled]. A client that wraps the errors of its
+// transport, as [http.Client] does, needs nothing more: a run that ends with them is no failure,
+// and comes again when the pause is over. Every other answer is returned as it is.
 func (t *Transport) RoundTrip(r *http.Request) (resp *http.Response, err error) {
 	sent := false
 	defer func() {
@@ -52,11 +52,12 @@ func (t *Transport) RoundTrip(r *http.Request) (resp *http.Response, err error) 
 		return nil, errors.New("quota: Transport.Quota returned nil")
 	}
 	next := t.next()
+	var says error // what is wrong with the answer
 	judge := func(err error) (Verdict, error) {
 		if err != nil {
-			return HTTP(0, nil), err
+			return Verdict{Down: true}, err
 		}
-		return HTTP(resp.StatusCode, resp.Header), fmt.Errorf("answered with status %d", resp.StatusCode)
+		return Judge(says), says
 	}
 	err = q.do(r.Context(), t.op(r), judge, func(context.Context) (err error) {
 		sent = true
@@ -64,11 +65,16 @@ func (t *Transport) RoundTrip(r *http.Request) (resp *http.Response, err error) 
 			resp = nil // a broken Next may give both
 		} else if resp == nil {
 			err = errors.New("quota: Transport.Next gave neither an answer nor an error")
+		} else {
+			says = CheckResponse(resp)
 		}
 		return err
 	})
-	if resp != nil {
+	if resp != nil && err == nil {
 		return resp, nil // what it says of the endpoint, the quota has heard
+	}
+	if resp != nil {
+		_ = resp.Body.Close()
 	}
 	return nil, err
 }

@@ -84,29 +84,37 @@ func TestTransportPaysForEachRequest(t *testing.T) {
 	})
 }
 
-// The caller sees the answer that says "too many", and the budget is paused for as long as
-// it says. A request that comes meanwhile and has no time to wait is not made: its body is
-// closed, and the error is one of those that the queue waits for.
+// An answer that says "too many" is an error that the queue waits for, and the budget is
+// paused for as long as it says. A request that comes meanwhile and has no time to wait is
+// not made: its body is closed, and the error is one of the same.
+//
+// Seen to fail with a Transport that returned the answer: the error that a client made of it
+// was a failure of the run.
 func TestTransportPausesAndRefuses(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		q := must(newSet(quota.Rate{PerSecond: 100}, quota.Rate{PerSecond: 100}).Get(quota.Name{API: "dns"}))
-		made := 0
+		made, refused := 0, &body{Reader: strings.NewReader("{}")}
 		client := httpClient(q, func(r *http.Request) (*http.Response, error) {
 			made++
 			if r.Body != nil {
 				r.Body.Close()
 			}
-			return answer(429, "Retry-After", "60"), nil
+			resp := answer(429, "Retry-After", "60")
+			resp.Body = refused
+			return resp, nil
 		})
 		post := func(ctx context.Context, b *body) (*http.Response, error) {
 			r := must(http.NewRequestWithContext(ctx, http.MethodPost, "http://dns.example", b))
 			return client.Do(r)
 		}
-		resp, err := post(t.Context(), &body{Reader: strings.NewReader("a")})
-		if err != nil || resp.StatusCode != 429 {
-			t.Fatalf("got %v, %v; want the answer with status 429", resp, err)
+		_, err := post(t.Context(), &body{Reader: strings.NewReader("a")})
+		until, throttled := ratelimit.ThrottledUntil(err)
+		if e, ok := errors.AsType[*quota.HTTPError](err); !ok || e.Status != 429 || e.RetryAfter != time.Minute || !throttled || time.Until(until) != time.Minute {
+			t.Fatalf("got %v, throttled %v until %v; want status 429 and a minute", err, throttled, until)
 		}
-		resp.Body.Close()
+		if !refused.closed {
+			t.Error("the body of the answer is open")
+		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		b := &body{Reader: strings.NewReader("b")}
@@ -117,6 +125,29 @@ func TestTransportPausesAndRefuses(t *testing.T) {
 		}
 		if wait := time.Until(at); wait <= 0 || wait > time.Minute {
 			t.Errorf("it is to come again in %v, want up to a minute", wait)
+		}
+	})
+}
+
+// AWS throttles with status 400 and a word in the body. What is no throttle comes back whole.
+func TestTransportReadsTheWordsOfTheBody(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		q := must(newSet(quota.Rate{PerSecond: 100}, quota.Rate{}).Get(quota.Name{API: "dns"}))
+		says := "<ErrorResponse><Error><Code>NoSuchHostedZone</Code></Error></ErrorResponse>"
+		client := httpClient(q, func(*http.Request) (*http.Response, error) {
+			resp := answer(400)
+			resp.Body = io.NopCloser(strings.NewReader(says))
+			return resp, nil
+		})
+		resp := must(client.Get("http://dns.example"))
+		if body := string(must(io.ReadAll(resp.Body))); body != says || !q.Until(quota.Read).IsZero() {
+			t.Errorf("the body is %q, and the budget paused until %v", body, q.Until(quota.Read))
+		}
+		resp.Body.Close()
+		says = "<ErrorResponse><Error><Code>Throttling</Code></Error></ErrorResponse>"
+		_, err := client.Get("http://dns.example")
+		if !ratelimit.IsThrottled(err) || time.Until(q.Until(quota.Read)) != time.Second {
+			t.Errorf("%v, the budget is paused until %v; want a throttle and a second", err, q.Until(quota.Read))
 		}
 	})
 }
@@ -249,7 +280,7 @@ func TestTransportTakesNoAnswerFromATransportThatFailed(t *testing.T) {
 
 func ExampleTransport() {
 	quotas, err := quota.NewSet(&quota.Options{Limits: func(quota.Name) (quota.Limits, error) {
-		return quota.Limits{Read: quota.Rate{PerSecond: 10}, Judge: quota.HTTPError}, nil
+		return quota.Limits{Read: quota.Rate{PerSecond: 10}, Judge: quota.Judge}, nil
 	}})
 	if err != nil {
 		fmt.Println(err)

@@ -4,12 +4,9 @@ import (
 	"context"
 	"errors"
 	"net"
-	"net/http"
-	"slices"
-	"strconv"
 	"time"
 
-	"github.com/tendhq/tend/internal/wall"
+	"github.com/tendhq/tend/queue/ratelimit"
 )
 
 // Verdict is what the end of one call says of the endpoint. The zero value: it
@@ -37,69 +34,87 @@ func (v Verdict) pause() time.Duration {
 	return min(v.RetryAfter, longestPause)
 }
 
-// HTTP judges an answer by its status and header: 429 and 503 throttle, and 403 with a Retry-After,
-// which is in seconds or a date; 500 and above is down, except 501, which
-// is an answer. Status 0 is for a call that was not answered: down.
+// Judge is a [Limits.Judge] for HTTP clients. It knows, anywhere in the error's tree, an
+// [*HTTPError], an error of [ratelimit.Throttled], and the methods that errors of the AWS
+// SDK have: HTTPStatusCode() int and ErrorCode() string, which count as an HTTPError's
+// Status and Code. A status of 500 or more is an endpoint that is down, except 501, which
+// is an answer; so is an error of package net, and a deadline that was exceeded. Every other
+// error, [ErrNoBudget] and nil say nothing against the endpoint.
 //
-// A date counts from the answer's own Date, so that no clock but the endpoint's has a
-// part in it. Without a Date it counts from this server's clock: a wrong one makes a
-// pause of up to 15 min, or of 1 s, as no Retry-After would.
-func HTTP(status int, header http.Header) Verdict {
-	switch {
-	case status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable,
-		status == http.StatusForbidden && header.Get("Retry-After") != "": // as GitHub's secondary limit
-		return Verdict{Throttled: true, RetryAfter: retryAfter(header.Get("Retry-After"), dateOf(header))}
-	case status == http.StatusNotImplemented:
-	case status == 0 || status >= http.StatusInternalServerError:
-		return Verdict{Down: true}
+// A 503 that says neither when to come again nor that calls are too many is down: an
+// endpoint that is away answers so, or a proxy in its place.
+func Judge(err error) Verdict {
+	if err == nil || errors.Is(err, ErrNoBudget) {
+		return Verdict{}
 	}
-	return Verdict{}
-}
-
-// HTTPError is a [Limits.Judge] for clients that return the answer as an error. It goes
-// by methods that any error in the tree may have, as those of the AWS SDK do:
-// HTTPStatusCode() int is judged as [HTTP] would without a header, and ErrorCode()
-// string throttles if it is one of AWS's words for that. An error of package net, and a
-// deadline that was exceeded, is an endpoint that is down. Every other error, and nil,
-// is an answer. Where the header can be had, [HTTP] knows for how long to wait.
-func HTTPError(err error) Verdict {
+	var answer *HTTPError
 	var code interface{ ErrorCode() string }
 	var status interface{ HTTPStatusCode() int }
+	if !errors.As(err, &answer) {
+		answer = new(HTTPError)
+		if errors.As(err, &code) {
+			answer.Code = code.ErrorCode()
+		}
+		if errors.As(err, &status) {
+			answer.Status = status.HTTPStatusCode()
+		}
+	}
+	v := answer.verdict()
+	until, throttled := ratelimit.ThrottledUntil(err)
 	var network net.Error
 	switch {
-	case errors.As(err, &code) && slices.Contains(throttles, code.ErrorCode()):
-		return Verdict{Throttled: true}
-	case errors.As(err, &status):
-		return HTTP(status.HTTPStatusCode(), nil)
-	case errors.As(err, &network) || errors.Is(err, context.DeadlineExceeded):
-		return Verdict{Down: true}
+	case v.Throttled:
+	case throttled:
+		v = Verdict{Throttled: true, RetryAfter: max(time.Until(until), 0)}
+	case answer.Status == 0:
+		v.Down = errors.As(err, &network) || errors.Is(err, context.DeadlineExceeded)
 	}
-	return Verdict{}
+	return v
 }
 
-// throttles are the codes by which AWS asks for fewer calls, some with status 400.
-var throttles = []string{
-	"SlowDown", "Throttling", "ThrottlingException", "ThrottledException", "RequestThrottled",
-	"RequestThrottledException", "RequestLimitExceeded", "TooManyRequestsException", "ProvisionedThroughputExceededException",
-	"PriorRequestNotComplete", "EC2ThrottledException", "TransactionInProgressException", "BandwidthLimitExceeded",
-	"LimitExceededException",
-}
-
-// dateOf is when an answer was sent, by the clock that its other dates are of.
-func dateOf(header http.Header) time.Time {
-	if sent, err := http.ParseTime(header.Get("Date")); err == nil {
-		return sent
-	}
-	return wall.Now()
-}
-
-func retryAfter(text string, now time.Time) time.Duration {
-	seconds, err := strconv.ParseUint(text, 10, 63)
-	if err == nil || errors.Is(err, strconv.ErrRange) { // then it is the largest number
-		return time.Duration(min(seconds, uint64(longestPause/time.Second))) * time.Second
-	}
-	if at, err := http.ParseTime(text); err == nil {
-		return max(at.Sub(now), 0)
-	}
-	return 0
+// throttlingWords are the codes that ask for fewer calls, some with a status that does not
+// say so. Where a provider says it by status 429 or by a header, no word is needed.
+//
+// Words for a quota of things are not among them, although some SDKs count them:
+// LimitExceededException (IAM, Lambda and others of AWS: an account has no more of
+// something), quotaExceeded (Google), QuotaExceeded and OperationNotAllowed (Azure). Calls
+// made later do not mend that, and the keys of others need not wait: it is a failure, with
+// backoff, that an operator sees.
+var throttlingWords = map[string]bool{
+	// AWS. The words that its SDK retries more slowly:
+	// https://pkg.go.dev/github.com/aws/aws-sdk-go-v2/aws/retry#pkg-variables (DefaultThrottleErrorCodes)
+	// https://docs.aws.amazon.com/ec2/latest/devguide/ec2-api-throttling.html
+	// https://docs.aws.amazon.com/Route53/latest/DeveloperGuide/throttling-api-requests.html
+	"BandwidthLimitExceeded":                 true,
+	"EC2ThrottledException":                  true,
+	"PriorRequestNotComplete":                true,
+	"ProvisionedThroughputExceededException": true,
+	"RequestLimitExceeded":                   true,
+	"RequestThrottled":                       true,
+	"RequestThrottledException":              true,
+	"SlowDown":                               true,
+	"ThrottledException":                     true,
+	"Throttling":                             true,
+	"ThrottlingException":                    true,
+	"TooManyRequestsException":               true,
+	"TransactionInProgressException":         true,
+	// Google, with status 403:
+	// https://developers.google.com/workspace/drive/api/guides/handle-errors
+	// https://cloud.google.com/service-infrastructure/docs/rate-limiting (of google.rpc.ErrorInfo)
+	"rateLimitExceeded":     true,
+	"userRateLimitExceeded": true,
+	"RATE_LIMIT_EXCEEDED":   true,
+	// Azure. Resource Manager says it by 429, its storage by a 503:
+	// https://learn.microsoft.com/azure/azure-resource-manager/management/request-limits-and-throttling
+	// https://learn.microsoft.com/rest/api/storageservices/common-rest-api-error-codes
+	"ServerBusy":                    true,
+	"TooManyRequests":               true,
+	"SubscriptionRequestsThrottled": true,
+	// DigitalOcean, with status 429 and ratelimit-reset:
+	// https://docs.digitalocean.com/reference/api/
+	"too_many_requests": true,
+	// GitHub says it by 403 or 429, x-ratelimit-remaining and x-ratelimit-reset, or by its message:
+	// https://docs.github.com/rest/using-the-rest-api/rate-limits-for-the-rest-api
+	// Cloudflare says it by 429, Retry-After and Ratelimit:
+	// https://developers.cloudflare.com/fundamentals/api/reference/limits/
 }

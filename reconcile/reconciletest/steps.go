@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"testing"
+	"testing/synctest"
 
 	"github.com/tendhq/tend/store"
 )
@@ -90,35 +92,73 @@ func (c *Cloud) Through(s *Steps) {
 	c.steps = s
 }
 
+// Do makes call a step of the process, or two: before it and after it. It is for a client of
+// your own, whose calls go neither through a store nor by HTTP (see [Steps.Backend] and
+// [HTTPClient]). A killed process gets [ErrKilled]; call is not made if it died before it.
+func (s *Steps) Do(name string, call func() error) error {
+	if err := s.step("before " + name); err != nil {
+		return err
+	}
+	err := call()
+	return errors.Join(s.step("after "+name), err)
+}
+
 // Backend makes b's Get, List and Commit take steps. Leases of b are not
 // reachable through it.
-func (s *Steps) Backend(b store.Backend) store.Backend { return &steppedBackend{b, s} }
+func (s *Steps) Backend(b store.Backend) store.Backend { return &aroundBackend{b, s.Do} }
 
-type steppedBackend struct {
+// aroundBackend makes the calls of a backend through a func, with their names.
+type aroundBackend struct {
 	store.Backend
-	steps *Steps
+	around func(name string, call func() error) error
 }
 
-func (b *steppedBackend) Get(ctx context.Context, kind string, key store.Key) (store.Record, error) {
-	if err := b.steps.step("before store Get"); err != nil {
-		return store.Record{}, err
-	}
-	r, err := b.Backend.Get(ctx, kind, key)
-	return r, errors.Join(b.steps.step("after store Get"), err)
+func (b *aroundBackend) Get(ctx context.Context, kind string, key store.Key) (r store.Record, err error) {
+	err = b.around("store Get", func() (err error) { r, err = b.Backend.Get(ctx, kind, key); return err })
+	return r, err
 }
 
-func (b *steppedBackend) List(ctx context.Context, kind string, o store.ListOptions) (store.Page, error) {
-	if err := b.steps.step("before store List"); err != nil {
-		return store.Page{}, err
-	}
-	p, err := b.Backend.List(ctx, kind, o)
-	return p, errors.Join(b.steps.step("after store List"), err)
+func (b *aroundBackend) List(ctx context.Context, kind string, o store.ListOptions) (p store.Page, err error) {
+	err = b.around("store List", func() (err error) { p, err = b.Backend.List(ctx, kind, o); return err })
+	return p, err
 }
 
-func (b *steppedBackend) Commit(ctx context.Context, t store.Txn) (store.Revision, error) {
-	if err := b.steps.step("before store Commit"); err != nil {
-		return 0, err
+func (b *aroundBackend) Commit(ctx context.Context, t store.Txn) (rev store.Revision, err error) {
+	err = b.around("store Commit", func() (err error) { rev, err = b.Backend.Commit(ctx, t); return err })
+	return rev, err
+}
+
+// KillAtEachStep runs life once for each step that it takes, each time in a bubble of
+// testing/synctest of its own, until it ends before it is killed:
+//
+//	reconciletest.KillAtEachStep(t, func(t *testing.T, steps *reconciletest.Steps) {
+//		// the process that dies: its store is on steps.Backend(b), its client is
+//		// reconciletest.HTTPClient(cloud, steps) or makes its calls in steps.Do
+//		reconciletest.RunUntilIdle(t.Context(), doomed, key, time.Minute)
+//		// its successor: the same without steps
+//		reconciletest.RunUntilIdle(t.Context(), next, key, time.Minute)
+//		// what must be true now
+//	})
+//
+// It stops at the first life that fails, and says at which step it was killed. A life that takes no
+// step fails the test: it proves nothing.
+func KillAtEachStep(t *testing.T, life func(t *testing.T, steps *Steps)) {
+	t.Helper()
+	for kill := 1; !t.Failed(); kill++ {
+		steps := &Steps{Kill: kill}
+		synctest.Test(t, func(t *testing.T) {
+			defer func() { // also after a Fatal
+				if t.Failed() {
+					t.Logf("it was killed at step %d of %q", kill, steps.Trail())
+				}
+			}()
+			life(t, steps)
+		})
+		if steps.Count() == 0 {
+			t.Error("reconciletest: no step was taken: neither the store nor a client went through steps")
+		}
+		if !steps.Dead() {
+			return // all were tried
+		}
 	}
-	rev, err := b.Backend.Commit(ctx, t)
-	return rev, errors.Join(b.steps.step("after store Commit"), err)
 }

@@ -1,70 +1,135 @@
-// Package disks has a reconciler, and tests that show how to test one.
+// Package disks has an external client, and tests that show how to test one.
 package disks
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
-	"time"
+	"net/http"
+	"net/url"
 
-	"github.com/tendhq/tend/reconcile"
-	"github.com/tendhq/tend/reconcile/reconciletest"
+	"github.com/tendhq/tend/reconcile/external"
+	"github.com/tendhq/tend/reconcile/quota"
 	"github.com/tendhq/tend/store"
 )
 
 type (
 	// Spec is what is wanted of a disk.
 	Spec struct{ Size string }
-	// Status is what was found: what the cloud calls the disk.
-	Status struct{ ID string }
 	// Disk is a declared disk.
-	Disk = store.Object[Spec, Status]
+	Disk = store.Object[Spec, struct{}]
 	// Disks is the store of the declared disks.
-	Disks = store.Store[Spec, Status]
+	Disks = store.Store[Spec, struct{}]
 )
 
-// Cloud is what the reconciler calls. A test gives it a reconciletest.Cloud.
-type Cloud interface {
-	Get(ctx context.Context, id string) (reconciletest.Resource, error)
-	Create(ctx context.Context, r reconciletest.Resource) (reconciletest.Resource, error)
-	Update(ctx context.Context, r reconciletest.Resource) error
+// NewReconciler keeps a disk at the provider for each object. Client makes the calls.
+func NewReconciler(disks *Disks, client *http.Client) (*external.Reconciler[Spec, struct{}], error) {
+	return external.New(disks, external.Always(provider{client}), &external.Options[Spec, struct{}]{
+		Naming: external.ByMark, // the provider chooses the ids
+	})
 }
 
-// guide: reconcile
+// guide: client
 
-// Reconciler makes a disk for each object. A disk has the name of its object, and the
-// cloud refuses a second disk of a name: so a create whose answer was lost is found
-// again. It takes each disk of such a name for its own, and leaves that of a deleted
-// object in the cloud: external.New takes care of both.
-type Reconciler struct {
-	Disks *Disks
-	Cloud Cloud
+// provider is the external client: a provider's API, over HTTP.
+type provider struct{ client *http.Client }
+
+// resource is a disk as the provider has it.
+type resource struct {
+	ID, Name    string
+	Tags, Props map[string]string
 }
 
-// Reconcile implements reconcile.Reconciler.
-func (r Reconciler) Reconcile(ctx context.Context, key reconcile.Request) (reconcile.Result, error) {
-	disk, err := r.Disks.Get(ctx, key)
-	if errors.Is(err, store.ErrNotFound) {
-		return reconcile.Result{}, nil
+func mark(o *Disk) external.Mark { return external.NewMark("disks", "disk", o) }
+
+func desired(o *Disk) resource {
+	return resource{Name: o.Name, Tags: mark(o).SetTags(nil), Props: map[string]string{"size": o.Spec.Size}}
+}
+
+// Observe implements external.Client.
+func (p provider) Observe(ctx context.Context, o *Disk) (seen external.Observation, err error) {
+	var r resource
+	if id := o.Intent.ExternalName; id != "" {
+		err = p.call(ctx, http.MethodGet, "/resources/"+id, nil, &r)
+	} else {
+		r, err = p.find(ctx, mark(o)) // as after a create whose answer was lost
+	}
+	if isStatus(err, http.StatusNotFound) || err == nil && r.ID == "" {
+		return seen, nil
 	} else if err != nil {
-		return reconcile.Result{}, err
+		return seen, err
 	}
-	want := reconciletest.Resource{ID: disk.Name, Name: disk.Name, Props: map[string]string{"size": disk.Spec.Size}}
-	found, err := r.Cloud.Get(ctx, disk.Name)
-	switch {
-	case errors.Is(err, reconciletest.ErrNotFound):
-		_, err = r.Cloud.Create(ctx, want)
-	case err == nil && found.Props["size"] != disk.Spec.Size:
-		err = r.Cloud.Update(ctx, want)
+	o.Intent.ExternalName = r.ID
+	return external.Observation{Exists: true, Owner: mark(o).Compare(external.MarkOf(r.Tags)), UpToDate: r.Props["size"] == o.Spec.Size}, nil
+}
+
+// Create implements external.Client.
+func (p provider) Create(ctx context.Context, o *Disk) error {
+	var made resource
+	err := p.call(ctx, http.MethodPost, "/resources", desired(o), &made)
+	o.Intent.ExternalName = made.ID
+	return err
+}
+
+// Update implements external.Client.
+func (p provider) Update(ctx context.Context, o *Disk) error {
+	return p.call(ctx, http.MethodPut, "/resources/"+o.Intent.ExternalName, desired(o), nil)
+}
+
+// Delete implements external.Client.
+func (p provider) Delete(ctx context.Context, o *Disk) error {
+	err := p.call(ctx, http.MethodDelete, "/resources/"+o.Intent.ExternalName, nil, nil)
+	if isStatus(err, http.StatusNotFound) {
+		return nil // deleting what is gone is no error
 	}
+	return err
+}
+
+// find looks for the disk with a mark on the provider's list.
+func (p provider) find(ctx context.Context, m external.Mark) (r resource, err error) {
+	for more := true; more && err == nil; {
+		var list struct {
+			Page []resource
+			More bool
+		}
+		err = p.call(ctx, http.MethodGet, "/resources?after="+url.QueryEscape(r.ID), nil, &list)
+		for _, r = range list.Page {
+			if m.Compare(external.MarkOf(r.Tags)) == external.Ours {
+				return r, nil
+			}
+		}
+		more = list.More
+	}
+	return resource{}, err
+}
+
+// call makes a request. An answer with a status of 400 or more is a quota.HTTPError.
+func (p provider) call(ctx context.Context, method, path string, in, out any) error {
+	var body bytes.Buffer
+	if in != nil {
+		if err := json.NewEncoder(&body).Encode(in); err != nil {
+			return err
+		}
+	}
+	request, err := http.NewRequestWithContext(ctx, method, "https://disks.example"+path, &body)
 	if err != nil {
-		return reconcile.Result{}, err
+		return err
 	}
-	disk.Status.ID = disk.Name
-	disk.SetReady()
-	if _, err := r.Disks.UpdateStatus(ctx, disk); err != nil {
-		return reconcile.Result{}, err
+	resp, err := p.client.Do(request)
+	if err != nil {
+		return err
 	}
-	return reconcile.Result{RequeueAfter: 10 * time.Minute}, nil // look for drift
+	defer resp.Body.Close()
+	if err := quota.CheckResponse(resp); err != nil || out == nil {
+		return err
+	}
+	return json.NewDecoder(resp.Body).Decode(out)
+}
+
+func isStatus(err error, status int) bool {
+	answer, ok := errors.AsType[*quota.HTTPError](err)
+	return ok && answer.Status == status
 }
 
 // guide: end

@@ -1,13 +1,15 @@
 package disks
 
 import (
-	"context"
+	"flag"
 	"fmt"
+	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/external"
 	"github.com/tendhq/tend/reconcile/reconciletest"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
@@ -19,19 +21,19 @@ import (
 // One key, run as a controller would run it, until there is nothing more to do.
 func TestDiskIsMade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // waits of the reconciler take no time
-		cloud, disks := newCloud(t, nil), newDisks(t, nil)
-		key := declare(t, disks, "data", "10GB")
-		last, _ := reconciletest.RunUntilIdle(t.Context(), Reconciler{disks, cloud}, key, time.Minute)
+		cloud, disks := newCloud(t, nil), newDisks(t, newBackend(t))
+		disk := declare(t, disks, "data", "10GB")
+		reconciler := newReconciler(t, disks, reconciletest.HTTPClient(cloud, nil))
+		last, _ := reconciletest.RunUntilIdle(t.Context(), reconciler, disk.Key(), time.Minute)
 		if last.Err != nil {
 			t.Fatal(last.Err)
 		}
-		if got := cloud.Peek("data").Props["size"]; got != "10GB" {
-			t.Errorf("the disk has size %q, want 10GB", got)
+		disk, err := disks.Get(t.Context(), disk.Key())
+		if err != nil || !disk.Ready() {
+			t.Errorf("got %v, %v; want the object ready", disk.Conditions, err)
 		}
-		if disk, err := disks.Get(t.Context(), key); err != nil {
-			t.Error(err)
-		} else if !disk.Ready() {
-			t.Errorf("the object is not ready: %v", disk.Conditions)
+		if got := cloud.Peek(disk.Intent.ExternalName).Props["size"]; got != "10GB" {
+			t.Errorf("the disk has size %q, want 10GB", got)
 		}
 	})
 }
@@ -40,36 +42,26 @@ func TestDiskIsMade(t *testing.T) {
 
 // guide: kill
 
-// The process is killed at each step at which it can be, before and after each call to
-// the store and to the cloud. Another process goes on, and there is one disk.
+// The process is killed at each step of its life: before and after each call to the store
+// and to the provider. Another process goes on, and there is one disk.
 func TestDiskIsMadeOnceWhereverTheProcessDies(t *testing.T) {
-	for kill := 1; ; kill++ {
-		died := false
-		synctest.Test(t, func(t *testing.T) {
-			cloud, steps := newCloud(t, nil), &reconciletest.Steps{Kill: kill}
-			backend := newBackend(t)
-			disks := newDisks(t, backend)
-			key := declare(t, disks, "data", "10GB")
+	reconciletest.KillAtEachStep(t, func(t *testing.T, steps *reconciletest.Steps) {
+		cloud, backend := newCloud(t, nil), newBackend(t)
+		disks := newDisks(t, backend)
+		key := declare(t, disks, "data", "10GB").Key()
 
-			cloud.Through(steps)
-			doomed := Reconciler{newDisks(t, steps.Backend(backend)), cloud}
-			reconciletest.RunOne(t.Context(), doomed, key)
-			died = steps.Dead() // whatever the reconciler made of the error
-			cloud.Through(nil)
+		doomed := newReconciler(t, newDisks(t, steps.Backend(backend)), reconciletest.HTTPClient(cloud, steps))
+		reconciletest.RunUntilIdle(t.Context(), doomed, key, time.Minute)
+		next := newReconciler(t, disks, reconciletest.HTTPClient(cloud, nil))
+		reconciletest.RunUntilIdle(t.Context(), next, key, time.Minute)
 
-			reconciletest.RunUntilIdle(t.Context(), Reconciler{disks, cloud}, key, time.Minute)
-			if n := len(cloud.Truth()); n != 1 {
-				t.Errorf("killed at step %v: %d disks, want 1", steps.Trail(), n)
-			}
-		})
-		if died {
-			continue
+		if n := len(cloud.Truth()); n != 1 {
+			t.Errorf("there are %d disks, want 1", n)
 		}
-		if kill == 1 {
-			t.Error("no step was taken: neither the store nor the cloud was called through steps")
+		if disk, err := disks.Get(t.Context(), key); err != nil || !disk.Ready() {
+			t.Errorf("got %v, %v; want the object ready", disk, err)
 		}
-		return // the run ended before it came to that step: all were tried
-	}
+	})
 }
 
 // guide: end
@@ -80,49 +72,40 @@ func TestDiskIsMadeOnceWhereverTheProcessDies(t *testing.T) {
 // hour all is as declared, and stays so. The hour passes in milliseconds.
 func TestDisksConvergeInABadCloud(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cloud := newCloud(t, &reconciletest.CloudOptions{
-			Seed: 1, UniqueNames: true, Latency: time.Second, Errors: 0.2, Lost: 0.2,
-		})
-		disks := newDisks(t, nil)
-		for i := range 50 {
-			declare(t, disks, fmt.Sprintf("disk-%d", i), "10GB")
+		cloud := newCloud(t, &reconciletest.CloudOptions{Seed: 1, Latency: time.Second, Errors: 0.2, Lost: 0.2})
+		disks := newDisks(t, newBackend(t))
+		var last *Disk
+		for i := range 20 {
+			last = declare(t, disks, fmt.Sprintf("disk-%d", i), "10GB")
 		}
 		objects, err := cache.New(disks, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		controller, err := reconcile.New("disks", Reconciler{disks, cloud}, nil)
+		controller, err := newReconciler(t, disks, reconciletest.HTTPClient(cloud, nil)).Controller("", objects, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := controller.Watch(reconcile.From(objects)); err != nil {
-			t.Fatal(err)
-		}
-		var manager reconcile.Manager
-		if err := manager.Register(controller); err != nil {
-			t.Fatal(err)
-		}
-		ctx, stop := context.WithCancel(t.Context())
-		ended := make(chan error)
-		go func() { ended <- manager.Run(ctx) }()
+		reconciletest.Start(t, controller) // until the test ends
+		reconciletest.Shown(t, last.Revision, objects)
 
 		asDeclared := func() error {
-			for i := range 50 {
-				if size := cloud.Peek(fmt.Sprintf("disk-%d", i)).Props["size"]; size != "10GB" {
-					return fmt.Errorf("disk %d has size %q", i, size)
+			got := 0
+			for _, r := range cloud.Truth() {
+				if r.Props["size"] == "10GB" {
+					got++
 				}
+			}
+			if got != 20 || len(cloud.Truth()) != 20 {
+				return fmt.Errorf("%d of %d disks are as declared, want 20", got, len(cloud.Truth()))
 			}
 			return nil
 		}
 		if err := reconciletest.Converge(t.Context(), time.Hour, 0, asDeclared); err != nil {
 			t.Error(err)
 		}
-		cloud.Drift(10) // ten disks are altered or removed behind the controller's back
+		cloud.Drift(5) // five disks are altered or removed behind the controller's back
 		if err := reconciletest.Converge(t.Context(), time.Hour, time.Hour, asDeclared); err != nil {
-			t.Error(err)
-		}
-		stop()
-		if err := <-ended; err != nil {
 			t.Error(err)
 		}
 	})
@@ -130,45 +113,66 @@ func TestDisksConvergeInABadCloud(t *testing.T) {
 
 // guide: end
 
-func newCloud(t *testing.T, o *reconciletest.CloudOptions) *reconciletest.Cloud {
-	t.Helper()
-	if o == nil {
-		o = &reconciletest.CloudOptions{UniqueNames: true}
+// guide: bench
+
+var tuning = reconciletest.NewBenchmark(flag.CommandLine)
+
+// The same client, as many runs as the machine makes. A real provider does not answer at
+// once: -work 50ms stands for its time.
+func BenchmarkDisks(b *testing.B) {
+	tuning.Run(b, func(b testing.TB, timed func(store.Backend) store.Backend) (reconcile.Reconciler[reconcile.Request], []reconcile.Request) {
+		disks := newDisks(b, timed(newBackend(b)))
+		var keys []reconcile.Request
+		for i := range 100 {
+			keys = append(keys, declare(b, disks, fmt.Sprintf("disk-%d", i), "10GB").Key())
+		}
+		return newReconciler(b, disks, reconciletest.HTTPClient(newCloud(b, nil), nil)), keys
+	})
+}
+
+// guide: end
+
+func newReconciler(tb testing.TB, disks *Disks, client *http.Client) *external.Reconciler[Spec, struct{}] {
+	tb.Helper()
+	reconciler, err := NewReconciler(disks, client)
+	if err != nil {
+		tb.Fatal(err)
 	}
+	return reconciler
+}
+
+func newCloud(tb testing.TB, o *reconciletest.CloudOptions) *reconciletest.Cloud {
+	tb.Helper()
 	cloud, err := reconciletest.NewCloud(o)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return cloud
 }
 
-func newBackend(t *testing.T) store.Backend {
-	t.Helper()
+func newBackend(tb testing.TB) store.Backend {
+	tb.Helper()
 	backend, err := memory.New(nil)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return backend
 }
 
-// newDisks is a store on the backend; nil: on one of its own.
-func newDisks(t *testing.T, backend store.Backend) *Disks {
-	t.Helper()
-	if backend == nil {
-		backend = newBackend(t)
-	}
-	disks, err := store.New[Spec, Status](backend, "disk", nil)
+func newDisks(tb testing.TB, backend store.Backend) *Disks {
+	tb.Helper()
+	disks, err := store.New[Spec, struct{}](backend, "disk", nil)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return disks
 }
 
-func declare(t *testing.T, disks *Disks, name, size string) store.Key {
-	t.Helper()
-	disk, err := disks.Create(t.Context(), &Disk{Meta: store.Meta{Name: name}, Spec: Spec{Size: size}})
+func declare(tb testing.TB, disks *Disks, name, size string) *Disk {
+	tb.Helper()
+	disk, err := disks.Create(tb.Context(), &Disk{Meta: store.Meta{Name: name}, Spec: Spec{Size: size}})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	return disk.Key()
+	return disk
 }

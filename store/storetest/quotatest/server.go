@@ -83,7 +83,7 @@ func Serve(ctx context.Context, b store.Backend, c Config) error {
 
 func (c Config) limits(quota.Name) (quota.Limits, error) {
 	return quota.Limits{
-		Read: quota.Rate{PerSecond: rate.Limit(2 * c.PerSecond)}, Write: quota.Rate{PerSecond: rate.Limit(c.PerSecond), Burst: burst}, Judge: quota.HTTPError,
+		Read: quota.Rate{PerSecond: rate.Limit(2 * c.PerSecond)}, Write: quota.Rate{PerSecond: rate.Limit(c.PerSecond), Burst: burst}, Judge: quota.Judge,
 	}, nil
 }
 
