@@ -55,6 +55,14 @@ type measured struct {
 // Health implements store.HealthChecker.
 func (m *measured) Health() error { return store.Health(m.Backend) }
 
+// String names the backend for people, as it does itself if it can.
+func (m *measured) String() string {
+	if named, ok := m.Backend.(fmt.Stringer); ok {
+		return named.String()
+	}
+	return m.name
+}
+
 // ListSlots implements store.SlotReader.
 func (m *measured) ListSlots(ctx context.Context, kind string, slots store.SlotSet, o store.ListOptions) (store.Page, error) {
 	begun := time.Now()

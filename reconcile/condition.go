@@ -55,13 +55,14 @@ type RunSnapshot struct {
 
 // SourceSnapshot is how one source is at a moment.
 type SourceSnapshot struct {
-	Name     string `json:"name"`
-	Kind     string `json:"kind,omitempty"`
-	State    string `json:"state"`
-	Synced   bool   `json:"synced"`
-	Restarts int    `json:"restarts"`
-	Skipped  uint64 `json:"skipped"`
-	Error    string `json:"error,omitempty"`
+	Name     string    `json:"name"`
+	Kind     string    `json:"kind,omitempty"`
+	State    string    `json:"state"`
+	Synced   bool      `json:"synced"`
+	Since    time.Time `json:"since,omitzero"` // when its present run began
+	Restarts int       `json:"restarts"`
+	Skipped  uint64    `json:"skipped"`
+	Error    string    `json:"error,omitempty"`
 }
 
 // AdaptSnapshot is what Options.Adapt did so far.
@@ -176,7 +177,7 @@ func (s *slot[K]) condition() (r RunSnapshot, running bool) {
 // before ended with an error and this one is young.
 func (f *feed[K]) condition() (c SourceSnapshot, err error) {
 	f.of.k.mu.Lock()
-	c = SourceSnapshot{Name: f.Name, Kind: f.kind, State: f.state.String(), Synced: f.synced, Restarts: f.restarts, Skipped: f.skipped}
+	c = SourceSnapshot{Name: f.Name, Kind: f.kind, State: f.state.String(), Synced: f.synced, Since: f.began, Restarts: f.restarts, Skipped: f.skipped}
 	if err = f.err; f.state == feedRunning && !f.told && f.synced && time.Since(f.began) > healthyRun {
 		err = nil
 	}

@@ -135,6 +135,7 @@ package reconcile
 //	parts         goroutines that Run waits for and names
 //	outcome       what a run came to: pure
 //	brake         R5: keys whose spec changes too often: pure
+//	failures      which keys fail, and for which cause
 //	kernel        what all parts of a controller share
 //	shards        caches that hold some shards of a kind
 //	run           one run and its context
@@ -162,6 +163,7 @@ package reconcile
 //	webhook       HTTP: a source
 //	cycles        controllers that wake each other in a circle
 //	summary       a line in the log for each controller
+//	claims        what one Manager of a process has for itself
 //	manager       Manager
 //	snapshot      introspection: a controller at a moment
 //	keys          … its keys

@@ -10,8 +10,8 @@ func Looks[K comparable](c *Controller[K]) int {
 	return c.pool.looks
 }
 
-// Ill is how many failures were logged since all keys were last found well.
-func Ill[K comparable](c *Controller[K]) uint64 { return c.k.view.Load().ill }
+// Ill is how many keys the controller takes for failing.
+func Ill[K comparable](c *Controller[K]) int { return int(c.k.fails.n.Load()) }
 
 var ErrRunning = errRunning
 

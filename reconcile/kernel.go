@@ -41,6 +41,7 @@ type kernel[K comparable] struct {
 	//	pendingWrites.pending ▶ that of a store.Writes
 	//	mapping.mu
 	//	Webhook.mu
+	//	failures.mu
 	//
 	// No hook, reconciler, source, log line or queue operation runs under any of them. Under
 	// Manager.mu runners and placements are asked for their names, shards and leases, and
@@ -54,6 +55,7 @@ type kernel[K comparable] struct {
 	rung chan struct{}           // capacity 1: see wake
 
 	brake brake[K] // R5: guarded by mu
+	fails failures[K]
 
 	// What Run waits for at its end.
 	work  parts // the sources, the workers and the placement
@@ -114,7 +116,6 @@ type view[K comparable] struct {
 
 	recent  *recent.Runs[K] // nil: nothing keeps runs
 	braking bool            // the brake has keys
-	ill     uint64          // failures that were logged since all keys were last found well
 }
 
 // changeView replaces the view by a copy that f has changed.
@@ -234,7 +235,7 @@ func (k *kernel[K]) report(f Failure[K], again bool, added ...slog.Attr) {
 		return
 	}
 	level := slog.LevelWarn
-	if again && !f.Parked {
+	if again {
 		level = slog.LevelDebug
 	}
 	if !k.log().Enabled(context.Background(), level) {
@@ -297,9 +298,7 @@ func (k *kernel[K]) containHooks(h *queue.Hooks[K]) {
 		if exhausted != nil {
 			k.contain("Exhausted", func() { exhausted(key, attempts, err) })
 		}
-		if k.o.Hooks.OnError == nil {
-			k.log().Warn("reconcile: key is given up and parked", "controller", k.name, "key", key, "attempt", attempts-1, "err", store.Brief(err))
-		}
+		k.fails.gaveUp(key)
 	}
 }
 

@@ -120,6 +120,15 @@ type KeySnapshot struct {
 	// Failing says that the last run returned an error, those not counted that were asked to
 	// wait. A run that asks for Result.Requeue raises Attempts and is no failure.
 	Failing bool `json:"failing,omitempty"`
+	// FailingSince is when the first of the failures in a row was, however often the key was
+	// kicked or asked to wait since. Zero: it does not fail, or more than 100,000 keys do.
+	FailingSince time.Time `json:"failingSince,omitzero"`
+	Panicked     bool      `json:"panicked,omitempty"` // the last failure was a panic
+	// Newer says that the runs stand off because a newer version of the program stored the
+	// object, see [CheckNewer].
+	Newer bool `json:"newer,omitempty"`
+	// Paused says that ActionPause holds the key, or one hold of the program's own.
+	Paused bool `json:"paused,omitempty"`
 	// Throttled says that the last run ended because what it calls asked for a pause,
 	// which counts as no failure; Error has the text.
 	Throttled bool     `json:"throttled,omitempty"`
@@ -144,11 +153,11 @@ func (c inspection[K]) Keys(ctx context.Context, q KeyQuery) (KeyPage, error) {
 		page.Next, page.More, page.Looked = p.Next, p.More, max(page.Looked, p.Looked)
 		for _, e := range p.Entries {
 			if !q.Failed || failed(e.LastError) {
-				page.Keys = append(page.Keys, keySnapshot(e))
+				page.Keys = append(page.Keys, c.keySnapshot(e))
 			}
 		}
 		// The queue takes keys that were asked to wait for failed ones: a page of those alone goes on.
-		if !p.More || len(page.Keys) > 0 {
+		if !p.More || len(page.Keys) > 0 || ctx.Err() != nil {
 			return page, nil
 		}
 		o.From = p.Next
@@ -163,12 +172,12 @@ func (c inspection[K]) Key(ctx context.Context, printed string) (k KeySnapshot, 
 	}
 	e, ok := c.of.Queue().Lookup(key)
 	if ok {
-		k = keySnapshot(e)
+		k = c.keySnapshot(e)
 	}
 	return k, ok // what is not there is in no state, also not in that of an Entry that is zero
 }
 
-func keySnapshot[K comparable](e queue.Entry[K]) KeySnapshot {
+func (c inspection[K]) keySnapshot(e queue.Entry[K]) KeySnapshot {
 	s := KeySnapshot{
 		Key: fmt.Sprint(e.Key), State: e.State.String(), Why: e.Why, Since: e.Since, Next: e.Next,
 		Attempts: e.Attempts, Reasons: e.Reasons, Priority: e.Priority.Int(), Tenant: e.Tenant,
@@ -176,7 +185,13 @@ func keySnapshot[K comparable](e queue.Entry[K]) KeySnapshot {
 	if e.LastError != nil {
 		s.Error = fmt.Sprint(e.LastError) // survives an Error method that panics
 		s.Throttled, s.Failing = askedToWait(e.LastError), failed(e.LastError)
+		_, s.Panicked = errors.AsType[*PanicError](failureOf(e.LastError))
+		s.Newer = s.Failing && errors.Is(e.LastError, store.ErrNewer)
 	}
+	if s.Failing {
+		s.FailingSince = c.of.k.fails.since(e.Key)
+	}
+	s.Paused = e.State == queue.StateHeld && !strings.Contains(e.Why, waitingForCache)
 	return s
 }
 

@@ -391,10 +391,57 @@ func TestManagerLogsASummaryPerIntervalWhenAsked(t *testing.T) {
 				got = append(got, text)
 			}
 		}
-		const rest = " throttled=0 ready=0 oldestReady=0s running=0 delayed=1 backingOff=0 held=0 waitingForQuota=0 parked=1 in=1m0s"
+		const rest = " throttled=0 failing=0 givenUp=1 stuck=0 ready=0 oldestReady=0s running=0 delayed=1 backingOff=0 held=0 waitingForQuota=0 in=1m0s"
 		expectList(t, "lines", got,
 			`"reconcile: summary" controller=test runs=10 failed=1`+rest,
 			`"reconcile: summary" controller=test runs=9 failed=0`+rest)
+	})
+}
+
+// sick is a backend that says that it does not answer.
+type sick struct {
+	store.FullBackend
+	since atomic.Pointer[time.Time]
+}
+
+func (s *sick) Health() error {
+	if since := s.since.Load(); since != nil {
+		return &store.UnavailableError{Since: *since, Err: errors.New("no answer from 10.0.0.7:2379")}
+	}
+	return nil
+}
+
+// A minute's summary in an outage of the store is a warning that says so, and which shards are
+// left: no runs, no failures and no keys looked like an idle service.
+//
+// Before: level=INFO … runs=0 failed=0 throttled=0 ready=0 … in=1m0s.
+func TestSummaryInAnOutageDoesNotLookIdle(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		logger, lines := quiet()
+		b := &sick{FullBackend: newBackend(t)}
+		p := newHandPlaced(3)
+		c := newController(t, record[store.Key](nil), &reconcile.Options[store.Key]{Logger: logger, Placement: p})
+		if err := c.Watch(reconcile.From(newCache(t, newStore(t, b, "thing")))); err != nil {
+			t.Fatal(err)
+		}
+		m := &reconcile.Manager{Summary: time.Minute}
+		if err := m.Register(c); err != nil {
+			t.Fatal(err)
+		}
+		start(t, m)
+		p.give(0, 1)
+		pass(time.Minute + time.Second)
+		down := time.Now()
+		b.since.Store(&down)
+		pass(time.Minute)
+		got := logged(lines, "summary")
+		if len(got) != 2 || !strings.Contains(got[0], " shards=2/3 in=") {
+			t.Fatalf("the summaries are %q, want two, and the shards in the first", got)
+		}
+		want := ` shards=2/3 store="has not answered since ` + down.Format(time.TimeOnly) + `" err="no answer from 10.0.0.7:2379" in=1m0s`
+		if !strings.HasSuffix(strings.TrimSpace(got[1]), want) || strings.Count(lines.String(), "level=WARN msg=\"reconcile: summary\"") != 1 {
+			t.Errorf("in the outage it is %q, want a warning that ends in %q", got[1], want)
+		}
 	})
 }
 

@@ -73,8 +73,7 @@ type decision struct {
 	delay time.Duration // settleAfter, settleStill: the delay; settleRetry: the least
 	err   error         // of the reconciler; nil: none
 	panic bool
-	again bool // the run before this one failed too; only known where it matters, see failedBefore
-	news  bool // it did, and this failure is to be logged all the same; see isNews
+	again bool // a run before this one failed, and none has succeeded since
 }
 
 // settlement is the call that gives a key back to the queue.

@@ -1,18 +1,18 @@
 package reconcile
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"time"
-	"unicode"
 
 	"github.com/tendhq/tend/internal/contain"
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/queue/ratelimit"
+	"github.com/tendhq/tend/reconcile/internal/cause"
 	"github.com/tendhq/tend/store"
 )
 
@@ -52,7 +52,7 @@ func (t *settler[K]) conclude(s *slot[K], x *run[K], items []queue.Item[K], outc
 		if recent != nil {
 			recent.Add(item.Key, ended, took, uint8(decisions[i].kind))
 		}
-		decisions[i].again, decisions[i].news = t.failedBefore(item, decisions[i])
+		decisions[i].again = t.k.fails.has(item.Key)
 		t.settle(item, decisions[i], outcomes[i])
 	}
 	for i := range items {
@@ -72,28 +72,8 @@ func (t *settler[K]) answer(asked []seen[K], w *store.Writes) {
 // refuse settles a key that failed before it could run.
 func (t *settler[K]) refuse(item queue.Item[K], err error) {
 	d := decision{kind: resultError, err: err}
-	d.again, d.news = t.failedBefore(item, d)
 	t.guarded(&item, func() { item.Retry(err, 0) })
 	t.failed(&item, &d)
-}
-
-// noteWell finds out whether a key still has a failure whose end is to be logged. A key
-// may also have been removed.
-func (t *settler[K]) noteWell() {
-	ill := t.k.view.Load().ill
-	if ill == 0 {
-		return
-	}
-	for e := range t.k.q.Snapshot() {
-		if e.LastError != nil {
-			return
-		}
-	}
-	t.k.changeView(func(v *view[K]) {
-		if v.ill == ill { // no failure was settled meanwhile
-			v.ill = 0
-		}
-	})
 }
 
 // guarded settles an item with f. Code that has the queue can end any run there is, by DoneKey
@@ -123,8 +103,9 @@ func (t *settler[K]) end(item queue.Item[K], d decision, o Outcome) {
 		item.After(d.delay)
 	case settleRetry:
 		if d.kind == resultThrottled && d.again {
-			e, _ := t.k.q.Lookup(item.Key)
-			d.err = &throttledError{wait: d.err, failure: failureOf(e.LastError)}
+			if e, _ := t.k.q.Lookup(item.Key); failed(e.LastError) {
+				d.err = &throttledError{wait: d.err, failure: failureOf(e.LastError)}
+			}
 		}
 		item.Retry(d.err, d.delay)
 	case settlePark:
@@ -220,68 +201,71 @@ func (t *settler[K]) gone(key K) bool {
 	return len(exists) > 0 && !slices.ContainsFunc(exists, func(in func(K) bool) bool { return in(key) })
 }
 
-// failedBefore reports whether the run before this one failed too, for the log: a row
-// of failures is two lines there, its begin and its end, and what is news between. It is asked before the
-// item is settled, and only where it matters: while no key fails, a success need
-// not ask. A run that was throttled did not fail.
-func (t *settler[K]) failedBefore(item queue.Item[K], d decision) (again, news bool) {
-	if t.k.o.Hooks.OnError != nil || d.err == nil && t.k.view.Load().ill == 0 {
-		return false, false
-	}
-	e, _ := t.k.q.Lookup(item.Key)
-	if !failed(e.LastError) {
-		return false, false
-	}
-	return true, d.err != nil && d.kind != resultThrottled && isNews(item.Attempt, failureOf(e.LastError), d.err)
-}
-
-// remindFrom is the attempt at which a row of failures is logged again, and then whenever their
-// number has doubled.
-const remindFrom = 16
-
-// isNews reports whether a failure within a row is to be logged: its error says something else than the
-// last one, or the row has become long.
-func isNews(attempt int, last, now error) bool {
-	if attempt >= remindFrom && attempt&(attempt-1) == 0 {
-		return true
-	}
-	return kindOfText(last.Error()) != kindOfText(now.Error())
-}
-
-// kindOfText is the begin of an error's text without the words that have a digit: times, counts and
-// the ids of requests, which change from run to run.
-func kindOfText(text string) string {
-	var kind strings.Builder
-	for word := range strings.FieldsFuncSeq(text[:min(len(text), 500)], func(r rune) bool {
-		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_.:+", r)
-	}) {
-		if !strings.ContainsAny(word, "0123456789") {
-			kind.WriteString(word)
-			kind.WriteByte(' ')
-		}
-	}
-	return kind.String()
-}
-
 // tell calls the hooks, or logs that a key failed, or works again.
 func (t *settler[K]) tell(x *run[K], item *queue.Item[K], d *decision, o Outcome, took time.Duration) {
 	switch {
 	case d.err != nil && d.kind != resultThrottled:
 		t.failed(item, d, x.toLog()...)
 	case d.err == nil && d.again && (d.kind == resultSuccess || d.kind == resultRequeueAfter):
-		t.k.recovered(append([]slog.Attr{slog.Any("key", item.Key)}, x.toLog()...)...)
+		t.works(item.Key, x.toLog()...)
 	}
 	if f := t.k.o.Hooks.OnDone; f != nil {
 		t.k.containHere("OnDone", func() { f(item.Key, o, took) })
 	}
 }
 
-// failed reports the failure of a key. added goes to the log line.
+// failed reports the failure of a key. added goes to its log line.
 func (t *settler[K]) failed(item *queue.Item[K], d *decision, added ...slog.Attr) {
-	t.k.report(Failure[K]{
-		Controller: t.k.name, Key: item.Key, Attempt: item.Attempt, Parked: d.do == settlePark, Err: d.err,
-	}, d.again && !d.news, added...)
-	if !d.again && t.k.o.Hooks.OnError == nil {
-		t.k.changeView(func(v *view[K]) { v.ill++ })
+	parked := d.do == settlePark
+	f := Failure[K]{Controller: t.k.name, Key: item.Key, Attempt: item.Attempt, Parked: parked, Err: d.err}
+	exhausted := t.k.fails.takeGivenUp(item.Key)
+	name := cause.Of(store.Clip(d.err.Error()), fmt.Sprint(item.Key))
+	switch {
+	case exhausted:
+		name = "given up: " + name
+	case parked:
+		name = "parked: " + name
+	}
+	say := t.k.fails.note(item.Key, name, d.err, item.Attempt, parked)
+	switch {
+	case t.k.o.Hooks.OnError != nil:
+		t.k.report(f, false, added...)
+		return
+	case exhausted && say.key:
+		t.k.log().Warn("reconcile: key is given up and parked", "controller", t.k.name, "key", item.Key, "attempt", item.Attempt, "err", store.Brief(d.err))
+	default:
+		t.k.report(f, !say.key, added...)
+	}
+	if say.summary {
+		t.k.sayCause(say.of)
+	}
+}
+
+// sayCause logs that many keys fail for one cause.
+func (k *kernel[K]) sayCause(c failureCause) {
+	k.log().LogAttrs(context.Background(), slog.LevelWarn, "reconcile: runs fail for one cause",
+		slog.String("controller", k.name), slog.Int("keys", c.keys), slog.String("first", store.Clip(c.first)),
+		slog.Any("err", store.Brief(c.text)), slog.Duration("for", time.Since(c.began).Round(time.Second)))
+}
+
+// works notes that a run of the key succeeded, and logs the end of its failures.
+func (t *settler[K]) works(key K, added ...slog.Attr) {
+	of, had, ended := t.k.fails.well(key)
+	switch {
+	case !had || t.k.o.Hooks.OnError != nil:
+	case of.total <= namedKeys:
+		t.k.recovered(append([]slog.Attr{slog.Any("key", key)}, added...)...)
+	case ended:
+		t.k.recovered(slog.Int("keys", of.total), slog.String("first", store.Clip(of.first)), slog.Any("err", store.Brief(of.text)),
+			slog.Duration("after", time.Since(of.began).Round(time.Second)))
+	}
+}
+
+// sweepFailures forgets keys that are gone, and logs what lasts.
+func (k *kernel[K]) sweepFailures() {
+	for _, c := range k.fails.sweep(k.q.Lookup) {
+		if k.o.Hooks.OnError == nil {
+			k.sayCause(c)
+		}
 	}
 }

@@ -469,7 +469,7 @@ const housekeeping = time.Minute
 func (s *supervisor[K]) keepHouse() {
 	s.writes.age()
 	s.k.sweepBrake()
-	s.pool.settler.noteWell()
+	s.k.sweepFailures()
 	if s.k.q.Stats().Parked > 0 {
 		s.retryParked()
 	}

@@ -362,6 +362,9 @@ func (p *pendingWrites[K]) hold(key K, w *store.Writes, left time.Duration) {
 	}
 }
 
+// waitingForCache begins the reason of such a hold.
+const waitingForCache = "waiting for cache "
+
 // waitingFor is the reason of such a hold.
 func (p *pendingWrites[K]) waitingFor(w *store.Writes) string {
 	var names []string
@@ -370,7 +373,7 @@ func (p *pendingWrites[K]) waitingFor(w *store.Writes) string {
 			names = append(names, cached.Name())
 		}
 	}
-	return "waiting for cache " + strings.Join(names, ", ") + " to see its write"
+	return waitingForCache + strings.Join(names, ", ") + " to see its write"
 }
 
 // lookedFor notes that no write of unknown outcome is to be looked for any more: a run of the

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
+
+	"github.com/tendhq/tend/store/internal/shape"
 )
 
 // encodeJSON is the stored form of an object, for backends that keep bytes. It neither writes
@@ -29,34 +31,7 @@ func decodeJSON(data []byte, v any) error {
 // [MaxDepth] deep. encoding/json stops at 10,000, where what walks an object
 // level by level, as keepJSON does, takes minutes for one of a megabyte. The bytes
 // need not be JSON.
-func tooDeep(data []byte) bool { return deeperThan(data, MaxDepth) }
-
-func deeperThan(data []byte, most int) bool {
-	if bytes.Count(data, []byte("{"))+bytes.Count(data, []byte("[")) <= most {
-		return false // the common case, and a fast one
-	}
-	depth, quoted := 0, false
-	for i := 0; i < len(data); i++ {
-		switch data[i] {
-		case '\\':
-			i++ // JSON has none outside strings
-		case '"':
-			quoted = !quoted
-		case '{', '[':
-			if !quoted {
-				depth++
-			}
-		case '}', ']':
-			if !quoted {
-				depth--
-			}
-		}
-		if depth > most {
-			return true
-		}
-	}
-	return false
-}
+func tooDeep(data []byte) bool { return shape.Deeper(data, MaxDepth) }
 
 // keepJSON carries over what a program does not know: stored is what lies in the store, known is
 // the same after this program decoded and encoded it, next is the new version. The result is next

@@ -1,11 +1,13 @@
 package store
 
 import (
+	"fmt"
 	"slices"
 	"time"
 	"unicode/utf8"
 
 	"github.com/tendhq/tend/internal/wall"
+	"github.com/tendhq/tend/store/internal/shape"
 )
 
 // Phase sums an object up in one word.
@@ -134,7 +136,7 @@ func (o *Object[S, T]) setPhase(p Phase, c Condition) {
 // cut replaces what is not UTF-8 and shortens s to MaxMessage bytes without splitting
 // a rune.
 func cut(s string) string {
-	if s = validText(s); len(s) <= MaxMessage {
+	if s = shape.ValidText(s); len(s) <= MaxMessage {
 		return s
 	}
 	i := MaxMessage - len("…")
@@ -162,4 +164,45 @@ func sameConditions(a, b []Condition) bool {
 		x.Since, y.Since = time.Time{}, time.Time{}
 		return same && x == y
 	})
+}
+
+// writableConditions returns cs, or a copy with texts and times as
+// [Object.SetCondition] stores them. The error is [ErrInvalid].
+func writableConditions(cs []Condition) ([]Condition, error) {
+	if len(cs) > MaxConditions {
+		return nil, fmt.Errorf("%w: %d conditions, at most %d", ErrInvalid, len(cs), MaxConditions)
+	}
+	mended := cs
+	for i := range cs {
+		c := cs[i]
+		if err := checkCondition(c, cs[:i]); err != nil {
+			return nil, err
+		}
+		c.Reason, c.Message, c.Since = cut(c.Reason), cut(c.Message), storedTime(c.Since)
+		if c != cs[i] {
+			if &mended[0] == &cs[0] {
+				mended = slices.Clone(cs)
+			}
+			mended[i] = c
+		}
+	}
+	return mended, nil
+}
+
+func checkCondition(c Condition, before []Condition) error {
+	if err := checkName("condition type", c.Type); err != nil {
+		return err
+	}
+	if err := checkText("status of condition "+c.Type, string(c.Status), MaxLabel); err != nil {
+		return err
+	}
+	if y := c.Since.UTC().Year(); y < 0 || y > 9999 {
+		return fmt.Errorf("%w: condition %s since the year %d", ErrInvalid, c.Type, y)
+	}
+	for i := range before {
+		if before[i].Type == c.Type {
+			return fmt.Errorf("%w: condition %s twice", ErrInvalid, c.Type)
+		}
+	}
+	return nil
 }

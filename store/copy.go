@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/tendhq/tend/store/internal/shape"
 )
 
 // Copy copies every object of a kind from one store to another, on another
@@ -33,7 +35,7 @@ func Copy[S, T any](ctx context.Context, dst, src *Store[S, T]) (int, error) {
 	}); err != nil {
 		return n, err
 	}
-	kernel, err := newShape[kernelPart](src.kind)
+	kernel, err := shape.New[kernelPart](src.kind)
 	if err != nil {
 		return n, err
 	}
@@ -135,7 +137,7 @@ func kernelPartOf[S, T any](o *Object[S, T]) *kernelPart {
 }
 
 // checkCopy compares an object of src with that of dst.
-func checkCopy[S, T any](ctx context.Context, dst, src *Store[S, T], r Record, kernel *shape[kernelPart]) error {
+func checkCopy[S, T any](ctx context.Context, dst, src *Store[S, T], r Record, kernel *shape.Shape[kernelPart]) error {
 	f, err := src.decode(r)
 	if err != nil {
 		return err
@@ -147,8 +149,8 @@ func checkCopy[S, T any](ctx context.Context, dst, src *Store[S, T], r Record, k
 	if err != nil {
 		return err
 	}
-	if !src.SameSpec(f.Object, there) || !src.compare(func() bool { return src.status.equal(&f.Status, &there.Status) }) ||
-		!kernel.equal(kernelPartOf(f.Object), kernelPartOf(there)) {
+	if !src.SameSpec(f.Object, there) || !src.compare(func() bool { return src.status.Equal(&f.Status, &there.Status) }) ||
+		!kernel.Equal(kernelPartOf(f.Object), kernelPartOf(there)) {
 		return differs(src.kind, r.Key)
 	}
 	return nil

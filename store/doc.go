@@ -31,12 +31,11 @@
 //
 // # What can be written
 //
-// An object is read back as it was written, on every backend.
 // [New] refuses types with fields that JSON drops. A write refuses NaN and infinities, years beyond 0 to 9999, map
 // keys that JSON does not read back, more than [MaxDepth] levels, and a spec, an annotation or
-// the output of a MarshalJSON that is not UTF-8, with [ErrInvalid]. In a status and in conditions such text,
-// also in a json.RawMessage, gets U+FFFD. Times in a zone that RFC 3339 cannot say become UTC, a pointer to
-// a nil slice, map or pointer nil.
+// the output of a MarshalJSON that is not UTF-8, with [ErrInvalid]. In a status and in conditions such text
+// gets U+FFFD. Other values are stored as JSON reads them back, on every backend: times without clock and zone's
+// name, what omitempty leaves out as zero, a nil json.RawMessage as null.
 //
 // # Sharing
 //
@@ -65,12 +64,15 @@ package store
 // rejected: it doubles the memory of every object in a caller's hands, and a
 // hidden pointer in a plain struct breaks comparison in tests.
 //
-// Specs are copied and compared by a plan made once per type from reflection,
-// never by encoding and never by reflect.DeepEqual: the plan knows which fields
-// need work at all, and refuses at construction what it cannot copy. It does not
-// use package unsafe. Empty and nil slices and maps count as equal, because an
-// encoding may turn one into the other, and a spec that changed by being read
-// would be reconciled for ever.
+// Specs are copied and compared by a shape (internal/shape), made once per type from
+// reflection, never by encoding and never by reflect.DeepEqual: the shape knows which fields
+// need work at all, and refuses at construction what it cannot copy. Empty and nil slices and
+// maps count as equal, because an encoding may turn one into the other, and a spec that changed
+// by being read would be reconciled for ever. Equal bytes are at most a fast path.
+//
+// What a type of the user makes of itself (MarshalJSON, MarshalText) is read back at the write,
+// and that is stored, also on a backend of values: a program that was tested on memory then
+// reads in production what it read in its tests.
 //
 // A guard is not tied to a backend. Tied by identity, a wrapped backend would be
 // another one and the guard silently not checked; as it is, a guarded write to a

@@ -6,11 +6,12 @@ import (
 )
 
 // HealthChecker is implemented by a [Backend] that notices by itself when it cannot
-// serve: a cluster that does not answer, a file that was removed. A watch that has
+// serve, or soon will not: a cluster that does not answer, a file that was removed. A watch that has
 // nothing to deliver looks the same in either case.
 type HealthChecker interface {
-	// Health returns nil while the backend serves, and otherwise an
-	// [*UnavailableError]. It returns what is known already, at once and without
+	// Health returns an [*UnavailableError] while the backend cannot serve. An error of any
+	// other type is a warning: the backend serves still, but an operator has to act. Otherwise
+	// Health returns nil. It returns what is known already, at once and without
 	// I/O, and is safe for concurrent use.
 	Health() error
 }

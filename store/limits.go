@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 	"unicode/utf8"
+
+	"github.com/tendhq/tend/store/internal/shape"
 )
 
 // The longest label key, label value, finalizer, annotation key, condition type and
@@ -15,10 +17,10 @@ const (
 	maxFinalizers = 64
 )
 
-// MaxDepth is how deep lists and objects may lie in each other in what [JSON]
-// writes and reads; the object itself and its spec are the first two. A spec that
-// holds itself is deeper than any bound.
-const MaxDepth = 64
+// MaxDepth, 64, is how deep lists and objects may lie in each other in the JSON of an object;
+// the object itself and its spec are the first two. A spec that holds itself is deeper than any
+// bound.
+const MaxDepth = shape.MaxDepth
 
 // checkMeta returns [ErrInvalid] with the first thing wrong.
 func checkMeta(m *Meta) error {

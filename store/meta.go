@@ -66,6 +66,13 @@ func (m *Meta) pause(paused bool) {
 // other reconcilers leave it.
 const AnnotationReconcileNow = "tend.reconcile-now"
 
+// AnnotationAdopt on an object names a resource that exists and that the object is to take over, by
+// the id that the external system chose for it. Package reconcile/external heeds it as long as
+// the object has no resource on record, creates none meanwhile, and records the one that it names
+// before it writes the ownership mark onto it. A resource with another's mark is let be. Observe is
+// given the id as the object's Intent.ExternalName and has to look for that, and so has the IDOf of an inventory.
+const AnnotationAdopt = "tend.adopt"
+
 // Owner names an object that this one belongs to. UID decides whether it is
 // still the same one.
 type Owner struct {

@@ -2,7 +2,6 @@ package store
 
 import (
 	"bytes"
-	"encoding"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -49,9 +48,9 @@ func (s *Store[S, T]) show(o *Object[S, T]) ([]byte, error) {
 
 // hide takes the secrets of o out of its JSON.
 func (s *Store[S, T]) hide(tree map[string]any, o *Object[S, T]) {
-	tree["spec"] = hideFields(reflect.ValueOf(&o.Spec).Elem(), tree["spec"])
-	tree["status"] = hideFields(reflect.ValueOf(&o.Status).Elem(), tree["status"])
-	v := secretsIn(textsOf(tree, nil), o)
+	tree["spec"] = s.spec.Hide(&o.Spec, tree["spec"], Redacted)
+	tree["status"] = s.status.Hide(&o.Status, tree["status"], Redacted)
+	v := s.secretsIn(textsOf(tree, nil), o)
 	tree["spec"], tree["status"] = v.redactTree(tree["spec"]), v.redactTree(tree["status"])
 	conditions, _ := tree["conditions"].([]any)
 	for _, c := range conditions {
@@ -102,7 +101,7 @@ func (c *secrets) redactTree(x any) any {
 			x[i] = c.redactTree(x[i])
 		}
 	case map[string]any:
-		if c.tooMuch() { // not by key: all would be one, and hold one of the values
+		if c.Enough() { // not by key: all would be one, and hold one of the values
 			return map[string]any{Redacted: Redacted}
 		}
 		clean := make(map[string]any, len(x))
@@ -112,90 +111,6 @@ func (c *secrets) redactTree(x any) any {
 		return clean
 	}
 	return x
-}
-
-// hideFields replaces the tagged fields of v in its decoded JSON.
-func hideFields(v reflect.Value, x any) any {
-	if x == nil || !hasSecret(v.Type(), map[reflect.Type]bool{}) {
-		return x
-	}
-	for v.Kind() == reflect.Pointer {
-		if v.IsNil() {
-			return x
-		}
-		v = v.Elem()
-	}
-	if marshals(v.Type()) {
-		return Redacted // what it has made of its fields is not known
-	}
-	switch tree := x.(type) {
-	case map[string]any:
-		switch v.Kind() {
-		case reflect.Struct:
-			hideStruct(v, false, tree)
-			return tree
-		case reflect.Map:
-			if hideMap(v, tree) {
-				return tree
-			}
-		}
-	case []any:
-		if k := v.Kind(); (k == reflect.Slice || k == reflect.Array) && v.Len() == len(tree) {
-			for i := range tree {
-				tree[i] = hideFields(v.Index(i), tree[i])
-			}
-			return tree
-		}
-	}
-	return Redacted
-}
-
-// hideStruct replaces the tagged fields of v, or all of them if v itself is secret.
-func hideStruct(v reflect.Value, secret bool, tree map[string]any) {
-	for i := range v.NumField() {
-		f := v.Type().Field(i)
-		hidden := secret || isSecret(f)
-		if _, embedded := inlined(f); embedded {
-			if inner := reflect.Indirect(v.Field(i)); inner.IsValid() {
-				hideStruct(inner, hidden, tree)
-			}
-			continue
-		}
-		name, _ := jsonName(f)
-		x, present := tree[name]
-		switch {
-		case !present:
-		case !hidden:
-			tree[name] = hideFields(v.Field(i), x)
-		case !empty(x) && x != "":
-			tree[name] = Redacted
-		}
-	}
-}
-
-// hideMap reports false if the JSON's names cannot be matched with the keys.
-func hideMap(v reflect.Value, tree map[string]any) bool {
-	if hasSecret(v.Type().Key(), map[reflect.Type]bool{}) {
-		return false
-	}
-	for it := v.MapRange(); it.Next(); {
-		name := fmt.Sprint(it.Key())
-		if it.Key().Kind() == reflect.String {
-			name = it.Key().String()
-		} else if m, ok := reflect.TypeAssert[encoding.TextMarshaler](it.Key()); ok {
-			text, err := m.MarshalText()
-			if err != nil {
-				return false
-			}
-			name = string(text)
-		}
-		x, present := tree[name]
-		if !present {
-			return false
-		}
-		tree[name] = hideFields(it.Value(), x)
-	}
-	return true
 }
 
 // SpecChange names the first field that differs between the specs of two objects, by the

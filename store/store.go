@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/tendhq/tend/internal/contain"
+	"github.com/tendhq/tend/store/internal/shape"
 )
 
 // Store reads and writes the objects of one kind in a [Backend]. It holds no
@@ -25,8 +26,8 @@ type Store[S, T any] struct {
 	validate func(*Object[S, T]) error
 	guarded  bool
 	logger   *slog.Logger
-	spec     shape[S]
-	status   shape[T]
+	spec     shape.Shape[S]
+	status   shape.Shape[T]
 	secret   bool // S or T has a field tagged tend:"secret"
 	code     bool // types in S or T have methods that JSON, copies or comparisons call
 }
@@ -112,21 +113,13 @@ func (s *Store[S, T]) init() (err error) {
 	if err := s.checkConversions(); err != nil {
 		return err
 	}
-	if s.spec, err = newShape[S]("Spec"); err != nil {
-		return fmt.Errorf("kind %s: %w", s.kind, err)
+	if s.spec, err = shape.New[S]("Spec"); err == nil {
+		s.status, err = shape.New[T]("Status")
 	}
-	if s.status, err = newShape[T]("Status"); err != nil {
-		return fmt.Errorf("kind %s: %w", s.kind, err)
+	if err != nil {
+		return fmt.Errorf("kind %s: %w: %w", s.kind, ErrInvalid, err)
 	}
-	if s.spec.form, err = newForm(reflect.TypeFor[S](), "Spec"); err != nil {
-		return fmt.Errorf("kind %s: %w", s.kind, err)
-	}
-	if s.status.form, err = newForm(reflect.TypeFor[T](), "Status"); err != nil {
-		return fmt.Errorf("kind %s: %w", s.kind, err)
-	}
-	seen := map[reflect.Type]bool{}
-	s.code = hasCode(reflect.TypeFor[S](), seen) || hasCode(reflect.TypeFor[T](), seen)
-	s.secret = hasSecret(reflect.TypeFor[S](), map[reflect.Type]bool{}) || hasSecret(reflect.TypeFor[T](), map[reflect.Type]bool{})
+	s.code, s.secret = s.spec.Code() || s.status.Code(), s.spec.Secret() || s.status.Secret()
 	return nil
 }
 
@@ -196,15 +189,15 @@ func (s *Store[S, T]) cloneTo(c, o *Object[S, T]) {
 	c.Meta, c.Phase, c.ObservedGeneration = o.Meta, o.Phase, o.ObservedGeneration
 	c.clone()
 	c.Conditions = cloneConditions(o.Conditions)
-	s.spec.copyTo(&c.Spec, &o.Spec)
-	s.status.copyTo(&c.Status, &o.Status)
+	s.spec.Copy(&c.Spec, &o.Spec)
+	s.status.Copy(&c.Status, &o.Status)
 }
 
 // SameSpec reports whether the specs are equal. An empty slice or map is equal
 // to a nil one, times are equal when they are the same instant. What cannot be compared,
 // because a method Equal panics, is not equal.
 func (s *Store[S, T]) SameSpec(a, b *Object[S, T]) bool {
-	return s.compare(func() bool { return s.spec.equal(&a.Spec, &b.Spec) })
+	return s.compare(func() bool { return s.spec.Equal(&a.Spec, &b.Spec) })
 }
 
 // SameStatus reports whether everything that UpdateStatus writes is equal:
@@ -212,7 +205,7 @@ func (s *Store[S, T]) SameSpec(a, b *Object[S, T]) bool {
 func (s *Store[S, T]) SameStatus(a, b *Object[S, T]) bool {
 	return a.Phase == b.Phase && a.ObservedGeneration == b.ObservedGeneration &&
 		sameConditions(a.Conditions, b.Conditions) &&
-		s.compare(func() bool { return s.status.equal(&a.Status, &b.Status) })
+		s.compare(func() bool { return s.status.Equal(&a.Status, &b.Status) })
 }
 
 func (s *Store[S, T]) compare(equal func() bool) (same bool) {

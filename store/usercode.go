@@ -3,7 +3,6 @@ package store
 import (
 	"errors"
 	"fmt"
-	"reflect"
 	"runtime"
 
 	"github.com/tendhq/tend/internal/contain"
@@ -56,31 +55,4 @@ func (s *Store[S, T]) undecodable(r Record, err error) error {
 func failed(err error) bool {
 	_, panicked := errors.AsType[*contain.Panic](err)
 	return panicked || errors.Is(err, contain.ErrGoexit)
-}
-
-// hasCode reports whether a type has a method somewhere that is called by JSON, or to
-// copy, compare or print it.
-func hasCode(t reflect.Type, seen map[reflect.Type]bool) bool {
-	if _, known := immutable[t]; known || seen[t] || t == rawMessage {
-		return false
-	}
-	seen[t] = true
-	for _, name := range []string{"MarshalJSON", "MarshalText", "UnmarshalJSON", "UnmarshalText", "Clone", "Equal", "String"} {
-		if _, ok := methodOf(t, name); ok {
-			return true
-		}
-	}
-	switch t.Kind() {
-	case reflect.Pointer, reflect.Slice, reflect.Array:
-		return hasCode(t.Elem(), seen)
-	case reflect.Map:
-		return hasCode(t.Key(), seen) || hasCode(t.Elem(), seen)
-	case reflect.Struct:
-		for f := range t.Fields() {
-			if hasCode(f.Type, seen) {
-				return true
-			}
-		}
-	}
-	return false
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tendhq/tend/internal/contain"
 	"github.com/tendhq/tend/internal/sleep"
+	"github.com/tendhq/tend/store/internal/shape"
 )
 
 // Create stores a new object: everything in o but what only the store or the
@@ -69,11 +70,11 @@ func (s *Store[S, T]) fillSpec(o *Object[S, T]) error {
 	if err := contain.Apart(func() error { s.fill(filled); return nil }); err != nil {
 		return err
 	}
-	spec, err := s.spec.writable(&filled.Spec, false)
+	spec, err := writable(&s.spec, &filled.Spec, false)
 	if err != nil {
 		return s.about(o.Key(), s.RedactError(err, filled))
 	}
-	s.spec.copyTo(&o.Spec, spec)
+	s.spec.Copy(&o.Spec, spec)
 	return nil
 }
 
@@ -385,19 +386,19 @@ func (s *Store[S, T]) takeSpec(next, o *Object[S, T]) (c changed, err error) {
 		c.rest = true
 		next.pause(o.Paused)
 	}
-	if s.spec.equal(&next.Spec, &o.Spec) {
+	if s.spec.Equal(&next.Spec, &o.Spec) {
 		return c, nil
 	}
-	spec, err := s.spec.writable(&o.Spec, false)
+	spec, err := writable(&s.spec, &o.Spec, false)
 	if err != nil {
 		return c, s.RedactError(err, o)
 	}
 	given := *next // with the spec that the caller wants
-	s.spec.copyTo(&given.Spec, spec)
+	s.spec.Copy(&given.Spec, spec)
 	if err := s.fillSpec(&given); err != nil {
 		return c, err
 	}
-	if c.spec = !s.spec.equal(&next.Spec, &given.Spec); c.spec {
+	if c.spec = !s.spec.Equal(&next.Spec, &given.Spec); c.spec {
 		next.Spec = given.Spec
 	}
 	return c, nil
@@ -419,15 +420,15 @@ func (s *Store[S, T]) takeStatus(next, o *Object[S, T]) (c changed, err error) {
 			next.Conditions, c.rest = cloneConditions(conditions), true
 		}
 	}
-	if s.status.equal(&next.Status, &o.Status) {
+	if s.status.Equal(&next.Status, &o.Status) {
 		return c, err
 	}
-	status, wrong := s.status.writable(&o.Status, true)
+	status, wrong := writable(&s.status, &o.Status, true)
 	if wrong != nil {
 		return c, s.RedactError(wrong, o)
 	}
-	if !s.status.equal(&next.Status, status) {
-		s.status.copyTo(&next.Status, status)
+	if !s.status.Equal(&next.Status, status) {
+		s.status.Copy(&next.Status, status)
 		c.rest = true
 	}
 	return c, err
@@ -439,8 +440,8 @@ func (s *Store[S, T]) writable(o *Object[S, T]) (*Object[S, T], error) {
 	if o == nil {
 		return nil, s.noObject()
 	}
-	spec, err := s.spec.writable(&o.Spec, false)
-	status, errStatus := s.status.writable(&o.Status, true)
+	spec, err := writable(&s.spec, &o.Spec, false)
+	status, errStatus := writable(&s.status, &o.Status, true)
 	conditions, errConditions := writableConditions(o.Conditions)
 	if err := firstOf(err, errStatus, errConditions, checkPhase(o.Phase)); err != nil {
 		return nil, s.about(o.Key(), s.RedactError(err, o))
@@ -451,6 +452,24 @@ func (s *Store[S, T]) writable(o *Object[S, T]) (*Object[S, T], error) {
 	w := *o
 	w.Spec, w.Status, w.Conditions = *spec, *status, conditions
 	return &w, nil
+}
+
+// writable is [shape.Shape.Writable]; the error is [ErrInvalid].
+func writable[V any](s *shape.Shape[V], given *V, mendText bool) (*V, error) {
+	w, err := s.Writable(given, mendText)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	return w, nil
+}
+
+func firstOf(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *Store[S, T]) noObject() error {

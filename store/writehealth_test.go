@@ -73,6 +73,8 @@ func (b *refusing) write(ctx context.Context) {
 
 // Commits that fail show at once. A store that is cured and idle is well again within one probe, and
 // one that is healthy is not probed.
+//
+// promise S7
 func TestHealthGoesByWritesUntilOneSucceeds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newRefusing(t)

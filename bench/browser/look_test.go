@@ -17,7 +17,7 @@ func TestLookInABrowser(t *testing.T) {
 	b := newBrowser(t)
 	pages := debugworld.Pages(t)
 	for page, wants := range map[string][]string{
-		"look":        {"objects are as declared. In the way:", "<h2>The last hour</h2>", "<h2>What needs what</h2>"},
+		"look":        {"Not well. ", "<h2>What is wrong</h2>", "<h2>The last hour</h2>", "<h2>What needs what</h2>"},
 		"look-object": {"<h2>What needs what</h2>", "subnet net-3-4", "machine vm-3-4-00"},
 	} {
 		for _, want := range wants {

@@ -13,52 +13,56 @@ import (
 // layers gives every package of the root module its layer. A package that is
 // missing here fails the test: a new package has to say where it stands.
 var layers = map[string]int{
-	"":                           -1, // documentation only, imports nothing
-	"internal/ascii":             -1, // below all
-	"internal/body":              -1,
-	"internal/origin":            -1,
-	"internal/campaign":          0, // for tests
-	"internal/check":             8, // for tests
-	"internal/contain":           -1,
-	"internal/joints":            0, // for tests
-	"internal/debugworld":        7, // for tests
-	"internal/endless":           -2,
-	"internal/mutate":            0, // for tests
-	"internal/pipes":             0, // for tests
-	"internal/promises":          0, // for tests
-	"internal/release":           0, // a command
-	"store/storetest/quotatest":  6, // for tests
-	"store/storetest/leasetest":  6, // for tests
-	"internal/sleep":             -1,
-	"internal/spin":              -1,
-	"internal/wall":              -1,
-	"queue/ratelimit":            -1,
-	"queue":                      0,
-	"store":                      0,
-	"queue/workqueue":            1,
-	"reconcile/lease":            1,
-	"store/cache":                1,
-	"store/file":                 1,
-	"store/memory":               1,
-	"store/objects":              2,
-	"store/storetest":            1,
-	"store/storetest/campaign":   1,
-	"internal/declared":          1,
-	"reconcile/internal/match":   1,
-	"reconcile/internal/recent":  1,
-	"reconcile":                  2,
-	"reconcile/depend":           3,
-	"reconcile/program":          3,
-	"reconcile/quota":            3,
-	"reconcile/declare":          4,
-	"reconcile/lifecycle":        4,
-	"reconcile/external":         5,
-	"metrics":                    6,
-	"reconcile/web/api":          6,
-	"reconcile/web/debug":        6,
-	"reconcile/reconciletest":    6,
-	"store/storetest/dependtest": 6, // for tests
-	"reconcile/web":              7,
+	"":                            -1, // documentation only, imports nothing
+	"internal/ascii":              -1, // below all
+	"internal/body":               -1,
+	"internal/origin":             -1,
+	"internal/campaign":           0, // for tests
+	"internal/check":              8, // for tests
+	"internal/contain":            -1,
+	"internal/joints":             0, // for tests
+	"internal/debugworld":         7, // for tests
+	"internal/endless":            -2,
+	"internal/mutate":             0, // for tests
+	"internal/pipes":              0, // for tests
+	"internal/promises":           0, // for tests
+	"internal/release":            0, // a command
+	"store/storetest/quotatest":   6, // for tests
+	"store/storetest/leasetest":   6, // for tests
+	"internal/sleep":              -1,
+	"internal/spin":               -1,
+	"internal/wall":               -1,
+	"queue/ratelimit":             -1,
+	"queue":                       0,
+	"store":                       0,
+	"queue/workqueue":             1,
+	"reconcile/lease":             1,
+	"store/cache":                 1,
+	"store/file":                  1,
+	"store/memory":                1,
+	"store/objects":               2,
+	"store/storetest":             1,
+	"store/storetest/campaign":    1,
+	"internal/declared":           1,
+	"reconcile/internal/match":    1,
+	"reconcile/internal/recent":   1,
+	"reconcile":                   2,
+	"reconcile/depend":            3,
+	"reconcile/program":           3,
+	"reconcile/quota":             3,
+	"reconcile/declare":           4,
+	"reconcile/lifecycle":         4,
+	"reconcile/external":          5,
+	"metrics":                     6,
+	"reconcile/web/api":           6,
+	"reconcile/web/debug":         6,
+	"reconcile/reconciletest":     6,
+	"store/storetest/dependtest":  6, // for tests
+	"store/storetest/upgradetest": 6, // for tests
+	"reconcile/web":               7,
+	"store/internal/shape":        -1,
+	"reconcile/internal/cause":    -1,
+	"reconcile/inspect":           4,
 }
 
 // thirdParty names every module outside the standard library that a package's

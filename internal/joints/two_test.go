@@ -127,6 +127,12 @@ func (p *pairs) serve(t *testing.T, b store.Backend, server string, poll time.Du
 	}
 }
 
+// settle lets the servers work for a while, in the bubble's time.
+func settle() {
+	time.Sleep(3 * time.Minute)
+	synctest.Wait()
+}
+
 // Two kinds with the same names, two servers, several shards, a second and a third time of
 // everything, wall clocks that are set back and forth, and reconcilers that write into what they
 // get. A fault that needs one of these shows nowhere in a world of one thing that happens once.

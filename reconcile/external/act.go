@@ -56,6 +56,9 @@ func (a *attempt[S, T]) act(ctx, calls context.Context, next action) (reconcile.
 	case doWait:
 		return a.awaitVisible(), nil
 	case doMissing:
+		if a.view.adopt != "" {
+			return a.standoff(ctx, reasonMissing, a.store.Redact(a.view.nothingToAdopt(), a.Stored())), nil
+		}
 		return a.standoff(ctx, reasonMissing, "the resource does not exist, and the policy forbids to create it"), nil
 	case doRefuse:
 		return a.standoff(ctx, reasonNotOurs, "the resource is there, and "+a.view.seen.Owner.says()), nil
@@ -173,6 +176,11 @@ func (a *attempt[S, T]) maintain(ctx, calls context.Context, next action) (recon
 			return a.fail(ctx, reasonStoreFailed, fmt.Errorf("finalizer: %w", err))
 		}
 	}
+	if a.view.adopt != "" && next != doTolerate {
+		if err := a.recordAdoption(ctx); err != nil {
+			return a.fail(ctx, reasonStoreFailed, fmt.Errorf("what is taken over: %w", err))
+		}
+	}
 	if next == doUpdate && a.updated() == reasonAdopted { // from here on it is held
 		if err := a.recordLocation(ctx); err != nil {
 			return a.fail(ctx, reasonStoreFailed, fmt.Errorf("location: %w", err))
@@ -210,6 +218,31 @@ func (a *attempt[S, T]) maintain(ctx, calls context.Context, next action) (recon
 		res.RequeueAfter = min(res.RequeueAfter, settle)
 	}
 	return res, nil
+}
+
+// errAdoptByUs is why an annotation cannot be followed.
+var errAdoptByUs = fmt.Errorf("external: %s is for resources whose id the cloud chose; this kind's are found by the names that it gives them: let the policy adopt", store.AnnotationAdopt)
+
+func (v view) nothingToAdopt() string {
+	return fmt.Sprintf("there is no resource %q, which %s says is to be taken over; none is created as long as it does", v.adopt, store.AnnotationAdopt)
+}
+
+// recordAdoption has the store know of a resource that is taken over before its mark is written: a
+// crash in between leaves a record by which the mark is written then, and no second resource.
+func (a *attempt[S, T]) recordAdoption(ctx context.Context) error {
+	if err := a.WriteIntent(ctx, func(o *store.Object[S, T]) error {
+		o.Intent = o.Intent.Resolved(true, wall.Now())
+		o.Intent.ExternalName = cmp.Or(a.name, a.view.adopt)
+		return nil
+	}); err != nil {
+		return err
+	}
+	stored := a.Stored()
+	a.seen.note(stored.Key(), stored.UID, stored.Intent)
+	if a.updated() != reasonAdopted { // else the update is the event
+		a.event(ctx, false, reasonAdopted, "took over the resource "+a.view.adopt)
+	}
+	return nil
 }
 
 func (a *attempt[S, T]) updated() string {

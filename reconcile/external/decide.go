@@ -50,6 +50,7 @@ type view struct {
 	finalizer bool // ours is on the object
 	others    bool // another's is
 	phase     phase
+	adopt     string    // the id of what it is to take over, see store.AnnotationAdopt; empty: nothing
 	located   bool      // the spec says where the resource lies, see Options.Location
 	moved     string    // says where the resource is on record and where the spec has it; empty: there
 	young     bool      // graceEnd is not reached
@@ -125,6 +126,8 @@ func decide(v view) action {
 
 func (v view) decideMissing() action {
 	switch {
+	case v.adopt != "":
+		return doMissing // what is named may be misspelt, or appear
 	case v.young && v.phase == succeeded:
 		return doWait
 	case v.young && v.phase == pending && (v.deleting || v.naming == ByMark):
@@ -158,7 +161,7 @@ func (v view) decideExisting() action {
 			return doRefuse // an exclusive create leaves nothing without a mark
 		case v.phase == pending && v.naming == ByUs && v.policy.has(Create):
 			return doCreate // cut short between creating and marking
-		case v.phase != succeeded && !v.policy.has(Adopt):
+		case v.phase != succeeded && v.adopt == "" && !v.policy.has(Adopt):
 			return doRefuse
 		}
 	}

@@ -48,6 +48,7 @@ const (
 	reasonStoreFailed      = "CannotStore" // the object could not be written
 	reasonCloseFailed      = "CannotClose"
 	reasonLocationChanged  = "LocationChanged" // in the spec; see [ErrLocationChanged]
+	reasonCannotAdopt      = "CannotAdopt"     // what its annotation names
 	reasonMissing          = "Missing"         // and the policy forbids to create it
 	reasonNotOurs          = "NotOurs"         // another's mark, or none
 	reasonLetterCase       = "LetterCase"      // the cloud spells its id or mark otherwise; see [Letters]

@@ -103,7 +103,7 @@ func noteNeeds[S, T any](p *Plan, d *depend.Tracker[S, T], o *store.Object[S, T]
 
 // foresee is what a run would do about one object.
 func (r *Reconciler[S, T]) foresee(ctx context.Context, o *store.Object[S, T]) Step {
-	step := Step{Key: o.Key(), ID: o.Intent.ExternalName}
+	step := Step{Key: o.Key(), ID: cmp.Or(o.Intent.ExternalName, o.Annotations[store.AnnotationAdopt])}
 	v, err := r.inspect(ctx, o)
 	if err != nil {
 		step.Action, step.Why = "fail", store.Clip(err.Error())
@@ -174,6 +174,9 @@ func (r *Reconciler[S, T]) inspect(ctx context.Context, o *store.Object[S, T]) (
 		return view{}, err
 	}
 	v := r.look(o, policy, r.seen.peek(o.Key(), o.UID, o.Intent))
+	if v.adopt != "" && v.naming == ByUs {
+		return v, errAdoptByUs
+	}
 	// To a process that has just begun, every record of a create is young. A plan
 	// calls only those so that are young by their own time as well: it changes
 	// nothing, so a clock that is wrong costs one word of it.
@@ -190,7 +193,9 @@ func (r *Reconciler[S, T]) inspect(ctx context.Context, o *store.Object[S, T]) (
 	}
 	defer func() { _ = r.close(ctx, client) }()
 	calls = context.WithValue(context.WithValue(calls, absenceKey{}, v.absence()), storeKey{}, r.store)
-	if v.seen, err = client.Observe(calls, r.store.Clone(o)); err != nil {
+	c := r.store.Clone(o)
+	c.Intent.ExternalName = cmp.Or(c.Intent.ExternalName, v.adopt)
+	if v.seen, err = client.Observe(calls, c); err != nil {
 		return v, fmt.Errorf("observe: %w", cause(calls, err))
 	}
 	v.observed = true
@@ -220,6 +225,9 @@ func describe(a action, v view) (word, why string) {
 	case doWait:
 		return "wait", "created a moment ago"
 	case doMissing:
+		if v.adopt != "" {
+			return "refuse", v.nothingToAdopt()
+		}
 		return "refuse", "missing, and the policy forbids to create it"
 	case doRefuse:
 		return "refuse", v.seen.Owner.says()

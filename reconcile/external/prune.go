@@ -65,6 +65,16 @@ func (c Cap) limit(n int) int {
 	return min(most, c.Count)
 }
 
+// text says what the cap allows, as a refusal names it.
+func (c Cap) text() string {
+	c = c.orDefault()
+	text := fmt.Sprintf("Cap: %d %% of them, and one in any case", min(max(c.Percent, 0), 100))
+	if c.Count < 0 {
+		return text
+	}
+	return fmt.Sprintf("%s; never more than %d", text, c.Count)
+}
+
 // Hold makes every later Prune of this Inventory refuse, with the reason given, until
 // Release or the end of the process. It is for operators that know that the declarations
 // cannot be trusted: they are still being loaded, or come from a backup.
@@ -199,7 +209,7 @@ func (v *Inventory[S, T, R]) objection(r Report, most Cap) string {
 	case r.Present == 0:
 		return "the cloud's list is empty"
 	case len(r.Orphans) > limit:
-		return fmt.Sprintf("%d of %d resources are orphans, and at most %d may be deleted at once", len(r.Orphans), r.Ours, limit)
+		return fmt.Sprintf("%d of %d resources are orphans, and at most %d may be deleted at once (%s)", len(r.Orphans), r.Ours, limit, most.text())
 	}
 	return ""
 }

@@ -70,7 +70,7 @@ func New[S, T any](s *store.Store[S, T], c Connector[S, T], o *Options[S, T]) (*
 }
 
 // Controller makes a controller that runs the reconciler for every object of c: when
-// it appears, when its spec, its deletion, its pause or its [PolicyAnnotation] changes, and
+// it appears, when its spec, its deletion, its pause, its [PolicyAnnotation] or its [store.AnnotationAdopt] changes, and
 // when a run is asked for by annotation.
 //
 // Name is the kind if it is empty. A nil cache is one of its own, of the whole kind; a
@@ -118,10 +118,12 @@ func (r *Reconciler[S, T]) changed(c cache.Change[S, T]) bool {
 	return reconcile.Changed(c)
 }
 
-// policyChanged passes a change of an object's own policy: one that it pauses has no poll
-// that would find the change.
+// policyChanged passes a change of an object's own policy, or of what it is to take over: one that
+// is paused has no poll that would find the change.
 func policyChanged[S, T any](c cache.Change[S, T]) bool {
-	return c.Old != nil && c.New != nil && c.Old.Annotations[PolicyAnnotation] != c.New.Annotations[PolicyAnnotation]
+	return c.Old != nil && c.New != nil &&
+		(c.Old.Annotations[PolicyAnnotation] != c.New.Annotations[PolicyAnnotation] ||
+			c.Old.Annotations[store.AnnotationAdopt] != c.New.Annotations[store.AnnotationAdopt])
 }
 
 // String names the kind, for logs.
@@ -212,6 +214,9 @@ func (a *attempt[S, T]) run(ctx context.Context) (reconcile.Result, error) {
 	}
 	o := a.Stored()
 	a.view = a.look(o, policy, a.seen.note(o.Key(), o.UID, o.Intent))
+	if a.view.adopt != "" && a.o.Naming == ByUs && !o.Paused {
+		return a.fail(ctx, reasonCannotAdopt, reconcile.Terminal(errAdoptByUs))
+	}
 	next := decide(a.view)
 	if next != doPause {
 		a.endPause()
@@ -263,7 +268,10 @@ func (a *attempt[S, T]) permitted(ctx context.Context) (reconcile.Result, error)
 func (r *Reconciler[S, T]) look(o *store.Object[S, T], policy Policy, first time.Time) view {
 	ours := o.HasFinalizer(r.o.Finalizer)
 	phase, _ := phaseOf(o.Intent)
-	moved := ""
+	moved, adopt := "", ""
+	if !o.Deleting() && o.Intent.ExternalName == "" && (phase == untried || phase == failed) {
+		adopt = o.Annotations[store.AnnotationAdopt]
+	}
 	if was, is := o.Intent.Location, r.locationOf(o); was != "" && is != "" && was != is {
 		moved = r.store.Redact(fmt.Sprintf("%q is on record, and %q in the spec", was, is), o)
 	}
@@ -280,6 +288,7 @@ func (r *Reconciler[S, T]) look(o *store.Object[S, T], policy Policy, first time
 		finalizer: ours,
 		others:    len(o.Finalizers) > 1 || len(o.Finalizers) == 1 && !ours,
 		phase:     phase,
+		adopt:     adopt,
 		located:   r.locationOf(o) != "",
 		moved:     moved,
 		young:     time.Until(graceEnd) > 0,
@@ -326,7 +335,7 @@ func (a *attempt[S, T]) connected(ctx, calls context.Context) (reconcile.Result,
 			}
 		}
 		// An update or a deletion rests on whose the resource is now, not on whose it was a day ago.
-		a.again = a.memory.old && (next == doUpdate || next == doDelete)
+		a.again = a.memory.old && (next == doUpdate || next == doDelete || a.view.adopt != "")
 	}
 	if next == doCreate || next == doUpdate || next == doDelete && !a.batched.Load() {
 		// Before anything is stored or told for it: a call that is refused for want of
@@ -367,6 +376,7 @@ func (a *attempt[S, T]) observe(ctx, calls context.Context) error {
 	}
 	o := a.store.Clone(a.Object)
 	o.Phase = ""
+	o.Intent.ExternalName = cmp.Or(o.Intent.ExternalName, a.view.adopt)
 	a.memory = memory{} // of a client that looks past the inventory nothing is said
 	calls = context.WithValue(calls, runKey{}, &a.memory)
 	before := a.unedited(ctx, o)

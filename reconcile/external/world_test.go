@@ -214,6 +214,7 @@ type diskClient struct {
 	naming external.Naming
 	// exclusive creates say that the name is taken, as Options.ExclusiveCreate declares.
 	exclusive bool
+	byID      bool // by mark, it looks for the id that is on record first
 }
 
 func markOf(o *disk) external.Mark { return external.NewMark(home, "Disk", o) }
@@ -247,6 +248,9 @@ func (c diskClient) findAnywhere(ctx context.Context, o *disk) (reconciletest.Re
 		if o.Intent.ExternalName == "" {
 			return reconciletest.Resource{}, reconciletest.ErrNotFound
 		}
+		return c.cloud.Get(ctx, o.Intent.ExternalName)
+	}
+	if c.byID && o.Intent.ExternalName != "" { // what is to be taken over carries no mark yet
 		return c.cloud.Get(ctx, o.Intent.ExternalName)
 	}
 	for r, err := range c.cloud.List(ctx) {

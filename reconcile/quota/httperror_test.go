@@ -88,7 +88,7 @@ func TestHTTPAnswersAreJudged(t *testing.T) {
 		"lambda throttle":   {429, "X-Amzn-Errortype: TooManyRequestsException|Retry-After: 1", `{"Reason": "CallerRateLimitExceeded"}`, "TooManyRequestsException", throttled(time.Second)},
 		"rest throttle":     {400, "X-Amzn-Errortype: ThrottlingException:http://internal.amazon.com/", `{"message": "Rate exceeded"}`, "ThrottlingException", throttled(0)},
 		"aws quota":         {409, "", "<ErrorResponse><Error><Code>LimitExceeded</Code></Error></ErrorResponse>", "LimitExceeded", anAnswer},
-		"aws quota, JSON":   {400, "", `{"__type": "LimitExceededException"}`, "LimitExceededException", anAnswer},
+		"aws limit":         {400, "", `{"__type": "LimitExceededException"}`, "LimitExceededException", throttled(0)},
 		"aws not found":     {404, "", "<Error><Code>NoSuchBucket</Code></Error>", "NoSuchBucket", anAnswer},
 		"aws conflict":      {409, "", "<Error><Code>OperationAborted</Code></Error>", "OperationAborted", anAnswer},
 		"aws auth":          {403, "", "<Error><Code>AccessDenied</Code></Error>", "AccessDenied", anAnswer},

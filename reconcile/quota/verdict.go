@@ -75,11 +75,10 @@ func Judge(err error) Verdict {
 // throttlingWords are the codes that ask for fewer calls, some with a status that does not
 // say so. Where a provider says it by status 429 or by a header, no word is needed.
 //
-// Words for a quota of things are not among them, although some SDKs count them:
-// LimitExceededException (IAM, Lambda and others of AWS: an account has no more of
-// something), quotaExceeded (Google), QuotaExceeded and OperationNotAllowed (Azure). Calls
-// made later do not mend that, and the keys of others need not wait: it is a failure, with
-// backoff, that an operator sees.
+// Words for a quota of things are not among them: quotaExceeded (Google), QuotaExceeded and
+// OperationNotAllowed (Azure). Calls made later do not mend that, and the keys of others need not
+// wait: it is a failure, with backoff, that an operator sees. AWS has one word for both,
+// LimitExceededException, which its SDK counts as a throttle.
 var throttlingWords = map[string]bool{
 	// AWS. The words that its SDK retries more slowly:
 	// https://pkg.go.dev/github.com/aws/aws-sdk-go-v2/aws/retry#pkg-variables (DefaultThrottleErrorCodes)
@@ -87,6 +86,7 @@ var throttlingWords = map[string]bool{
 	// https://docs.aws.amazon.com/Route53/latest/DeveloperGuide/throttling-api-requests.html
 	"BandwidthLimitExceeded":                 true,
 	"EC2ThrottledException":                  true,
+	"LimitExceededException":                 true,
 	"PriorRequestNotComplete":                true,
 	"ProvisionedThroughputExceededException": true,
 	"RequestLimitExceeded":                   true,

@@ -646,6 +646,26 @@ func TestCacheOfABackendThatDoesNotServeSaysSo(t *testing.T) {
 	})
 }
 
+// A warning of the backend shows in Health. The cache is ready and connected meanwhile: a server
+// that was taken out of service for it would help nothing. Seen to fail: with every error of Health
+// taken for an outage the cache was not ready.
+//
+// promise S7
+func TestWarningOfABackendIsNoOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, c := start(t, nil)
+		f.send(snapshot(5, put(at(1, "a"))), end(5))
+		warning := errors.New("nearly full")
+		f.fails(warning)
+		if s := c.Snapshot(); !s.Connected || s.Err != nil || s.Lag != (cache.Lag{}) || c.Ready() != nil {
+			t.Errorf("the snapshot is %+v, ready %v, want a cache that is connected and ready", s, c.Ready())
+		}
+		if err := c.Health(); !errors.Is(err, warning) {
+			t.Errorf("Health is %v, want the warning", err)
+		}
+	})
+}
+
 // promise S2
 // promise E2
 // A relist at the revision that the cache has reached is no restore: after a compaction

@@ -982,7 +982,7 @@ func TestCacheThatHoldsNoShardNeedsNoWatch(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		silent := errors.New("silent")
+		silent := &store.UnavailableError{Since: time.Now(), Err: errors.New("silent")}
 		wants := func(when string, idle, connected bool, why error) {
 			t.Helper()
 			synctest.Wait()

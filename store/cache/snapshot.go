@@ -91,24 +91,20 @@ type ConsumerSnapshot struct {
 // consumers.
 func (c *Cache[S, T]) Snapshot() Snapshot {
 	s := c.snapshot()
-	if err := store.Health(c.Backend()); err != nil {
-		s.unavailable(err)
+	if u, ok := errors.AsType[*store.UnavailableError](store.Health(c.Backend())); ok {
+		s.unavailable(u)
 	}
 	return s
 }
 
 // unavailable adds what the backend says about itself to what the watch shows: the
 // watch of a backend that does not answer stays open and is silent.
-func (s *Snapshot) unavailable(err error) {
-	since := time.Now()
-	if u, ok := errors.AsType[*store.UnavailableError](err); ok {
-		since = u.Since
-	}
+func (s *Snapshot) unavailable(u *store.UnavailableError) {
 	if s.Connected || s.Idle {
-		s.Connected, s.Since, s.Err = false, since, err
+		s.Connected, s.Since, s.Err = false, u.Since, u
 	}
-	if s.Lag.Since.IsZero() || since.Before(s.Lag.Since) {
-		s.Lag.Since = since
+	if s.Lag.Since.IsZero() || u.Since.Before(s.Lag.Since) {
+		s.Lag.Since = u.Since
 	}
 }
 
@@ -140,7 +136,7 @@ func (c *Cache[S, T]) snapshot() Snapshot {
 const healthyWait = 10 * time.Second
 
 // Health returns nil when the cache is synced, follows its backend and could
-// decode everything, and otherwise the reasons, joined. A cache that is not
+// decode everything, and otherwise the reasons, joined, with a warning of its backend. A cache that is not
 // healthy still serves what it has.
 func (c *Cache[S, T]) Health() error {
 	s := c.Snapshot()
@@ -157,16 +153,24 @@ func (c *Cache[S, T]) Health() error {
 	if n := len(s.Undecodable); n > 0 {
 		reasons = append(reasons, fmt.Errorf("cache: %s cannot decode %d of its objects", s.Name, n))
 	}
+	if err := store.Health(c.Backend()); err != nil && !unavailable(err) {
+		reasons = append(reasons, fmt.Errorf("cache: %s: a warning: %w", s.Name, err))
+	}
 	return errors.Join(reasons...)
 }
 
 // Ready returns nil unless the backend says that it cannot serve. Whether the
 // cache has synced is Synced.
 func (c *Cache[S, T]) Ready() error {
-	if err := store.Health(c.Backend()); err != nil {
+	if err := store.Health(c.Backend()); unavailable(err) {
 		return fmt.Errorf("cache: %s: %w", c.name, err)
 	}
 	return nil
+}
+
+func unavailable(err error) bool {
+	_, ok := errors.AsType[*store.UnavailableError](err)
+	return ok
 }
 
 func (c *Cache[S, T]) up() {

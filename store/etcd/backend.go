@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -44,6 +44,9 @@ type Options struct {
 	// gives no sign of life for one and a half times Silence is not available: see
 	// Health. 0 means 10 s.
 	silence time.Duration
+	// firstLook is how long after New the space of the cluster is looked at first; see
+	// space. 0 means a minute.
+	firstLook time.Duration
 	// logger gets one line when the cluster stops answering and one when it
 	// answers again. nil means slog.Default().
 	logger *slog.Logger
@@ -72,6 +75,9 @@ func (o *Options) withDefaults() (Options, error) {
 	if v.silence == 0 {
 		v.silence = 10 * time.Second
 	}
+	if v.firstLook == 0 {
+		v.firstLook = time.Minute
+	}
 	if v.logger == nil {
 		v.logger = slog.Default()
 	}
@@ -95,6 +101,7 @@ type backend struct {
 	batch   *batcher
 	health  *health
 	writes  *store.WriteHealth
+	space   *space
 	weights sync.Map // kind: bytes of a record, in the page that was listed last
 
 	// ctx ends when the backend is closed, and with it every watch.
@@ -104,7 +111,7 @@ type backend struct {
 	mu     sync.Mutex // guards hubs and closed
 	hubs   map[string]*hub
 	closed bool
-	live   sync.WaitGroup // hubs
+	live   sync.WaitGroup // hubs, and space
 }
 
 var (
@@ -144,6 +151,8 @@ func New(cfg clientv3.Config, o *Options) (store.FullBackend, error) {
 	}
 	b.writes = store.NewWriteHealth(b, b.health.place, opts.logger)
 	b.ctx, b.stop = context.WithCancelCause(context.Background())
+	b.space = &space{b: b, maintenance: pb.NewMaintenanceClient(client.ActiveConnection()), first: opts.firstLook, every: 10 * opts.firstLook}
+	b.live.Go(func() { b.space.run(b.ctx) })
 	return b, nil
 }
 
@@ -257,7 +266,7 @@ func (b *backend) Commit(ctx context.Context, t store.Txn) (store.Revision, erro
 
 // conflict tells which compare failed, from what the Else branch read in the
 // same instant.
-func (b *backend) conflict(t store.Txn, resp *etcdserverpb.TxnResponse) error {
+func (b *backend) conflict(t store.Txn, resp *pb.TxnResponse) error {
 	i := -1
 	for c := range conditions(&t) {
 		i++

@@ -111,6 +111,11 @@ func (o *Options) SetSilence(v time.Duration) *Options {
 	return o
 }
 
+func (o *Options) SetFirstLook(v time.Duration) *Options {
+	o.firstLook = v
+	return o
+}
+
 func (o *Options) SetLogger(v *slog.Logger) *Options {
 	o.logger = v
 	return o

@@ -29,6 +29,8 @@ type health struct {
 // commits. After a silence of one and a half times Options.silence the error says since when,
 // from which endpoints, and why. So it does while commits fail, for want of space for
 // example, until one succeeds; while they fail the backend tries one itself every 5 s.
+// A cluster that was not compacted for a day or longer and has 80 % of its quota in use
+// is a warning, an error of another type: it serves still.
 func (b *backend) Health() error {
 	h := b.health
 	h.mu.Lock()
@@ -39,10 +41,16 @@ func (b *backend) Health() error {
 			first = err
 		}
 	}
-	if first == nil {
-		return b.writes.Health()
+	if first != nil {
+		return first
 	}
-	return first
+	if err := b.writes.Health(); err != nil {
+		return err
+	}
+	if w := b.space.warning.Load(); w != nil {
+		return w
+	}
+	return nil
 }
 
 // fails notes that the cluster does not answer this stream. The result is to be
@@ -73,6 +81,9 @@ func (h *health) answers(on *hub) (report func()) {
 		h.log.Info("etcd: the cluster answers again", "endpoints", h.place, "after", time.Since(was.Since).Round(time.Millisecond))
 	}
 }
+
+// String names the backend for people.
+func (b *backend) String() string { return "etcd " + b.health.place }
 
 // placeOf names the endpoints in errors and logs.
 func placeOf(endpoints []string) string { return strings.Join(endpoints, ", ") }

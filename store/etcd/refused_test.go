@@ -392,6 +392,8 @@ func (c certs) issue(t *testing.T, name string, ca *x509.Certificate, caKey *ecd
 
 // A cluster whose space is used up answers reads and renews leases. Its health shows that it takes no
 // writes, until it does.
+//
+// promise S7
 func TestHealthGoesByWrites(t *testing.T) {
 	e := own(t, "http", func(cfg *embed.Config) { cfg.QuotaBackendBytes = 8 << 20 })
 	b := openAt(t, endpoint(e), etcd.Options{Prefix: "/tend"})

@@ -400,6 +400,8 @@ func replaceDescriptor(t *testing.T, f *os.File, device string) (mend func()) {
 }
 
 // A full disk shows until it is not full any more, although no caller writes.
+//
+// promise S7
 func TestHealthGoesByWrites(t *testing.T) {
 	var f *os.File
 	b := open(t, newPath(t), &Options{openFile: func(name string, flag int, mode os.FileMode) (*os.File, error) {

@@ -86,3 +86,6 @@ func (b *backend) Health() error {
 	}
 	return b.writes.Health()
 }
+
+// String names the backend for people.
+func (b *backend) String() string { return "file " + b.path }

@@ -61,6 +61,9 @@ type address struct {
 	key  store.Key
 }
 
+// String names the backend for people.
+func (b *backend) String() string { return "memory" }
+
 // New returns an empty backend, safe for concurrent use. It starts nothing. The error is
 // [store.ErrInvalid] for a negative History.
 func New(o *Options) (store.FullBackend, error) {

@@ -31,18 +31,34 @@ const (
 	// where the spec says. There is no resource at the old location any more, or it was moved
 	// by hand, or the location has another name now.
 	ForgetLocation Answer = "forget-location"
+	// Adopt has an object without a resource take over the one whose name is given with it, by
+	// [store.AnnotationAdopt].
+	Adopt Answer = "adopt"
 )
 
 // ErrNotPending says that an object does not ask for an answer: it has no create of unknown
 // outcome, or no location on record.
 var ErrNotPending = errors.New("there is nothing to answer")
 
+// Check returns the error that [Kind].Answer would return for the object as it is.
+func (a Answer) Check(o Object, externalName string) error {
+	m := o.Meta
+	return a.edit(&m, externalName)
+}
+
 // edit changes the record of an object's creates as the answer says.
-func (a Answer) edit(i *store.Intent, externalName string) error {
-	if (a == Created) != (externalName != "") {
-		return fmt.Errorf("%w: an external name is for the answer %q, and for no other", store.ErrInvalid, Created)
+func (a Answer) edit(m *store.Meta, externalName string) error {
+	i := &m.Intent
+	if (a == Created || a == Adopt) != (externalName != "") {
+		return fmt.Errorf("%w: an external name is for the answers %q and %q, and for no other", store.ErrInvalid, Created, Adopt)
 	}
 	switch a {
+	case Adopt:
+		if i.ExternalName != "" || i.Unresolved() || i.Succeeded.After(i.Failed) {
+			return fmt.Errorf("%w: it has a resource on record, or a create of unknown outcome", ErrNotPending)
+		}
+		annotate(m, store.AnnotationAdopt, externalName)
+		return nil
 	case Created, NotCreated:
 		nameless := a == Created && i.ExternalName == "" && i.Succeeded.After(i.Failed)
 		if !i.Unresolved() && !nameless {
@@ -69,7 +85,7 @@ func (k kind[S, T]) Answer(ctx context.Context, key store.Key, a Answer, externa
 	for pause := (sleep.Backoff{Min: time.Millisecond, Max: time.Second}); ; {
 		o, err := k.store.Get(ctx, key)
 		if err == nil {
-			if err = a.edit(&o.Intent, externalName); err != nil {
+			if err = a.edit(&o.Meta, externalName); err != nil {
 				err = fmt.Errorf("%s %s: %w", k.Kind(), key, err)
 			}
 		}
@@ -88,8 +104,12 @@ func (k kind[S, T]) Answer(ctx context.Context, key store.Key, a Answer, externa
 // reconcileNow asks for a run. The time is for people that read the object; no clock is asked how
 // long ago it was.
 func reconcileNow(m *store.Meta) {
+	annotate(m, store.AnnotationReconcileNow, wall.Now().Format(time.RFC3339Nano))
+}
+
+func annotate(m *store.Meta, name, value string) {
 	notes := map[string]string{}
 	maps.Copy(notes, m.Annotations)
-	notes[store.AnnotationReconcileNow] = wall.Now().Format(time.RFC3339Nano)
+	notes[name] = value
 	m.Annotations = notes
 }

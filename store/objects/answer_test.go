@@ -40,6 +40,11 @@ func TestAnswersAreRecordedAndAskForARun(t *testing.T) {
 		{"a create without the name", asks, objects.Created, "", store.ErrInvalid, nil},
 		{"none, with a name", asks, objects.NotCreated, "r-7", store.ErrInvalid, nil},
 		{"a name that cannot be stored", asks, objects.Created, "r\xff", store.ErrInvalid, nil},
+		{"one to take over", store.Intent{}, objects.Adopt, "r-7", nil, func(was, is store.Intent) bool { return is == was }},
+		{"one to take over after a create that made none", store.Intent{Failed: time.Now()}, objects.Adopt, "r-7", nil, func(was, is store.Intent) bool { return is == was }},
+		{"one to take over, without its id", store.Intent{}, objects.Adopt, "", store.ErrInvalid, nil},
+		{"a second one", made, objects.Adopt, "r-7", objects.ErrNotPending, nil},
+		{"one to take over while a create may have made another", asks, objects.Adopt, "r-7", objects.ErrNotPending, nil},
 		{"another answer", asks, "maybe", "", store.ErrInvalid, nil},
 	} {
 		for _, kind := range []string{"typed", "bare"} {
@@ -52,6 +57,9 @@ func TestAnswersAreRecordedAndAskForARun(t *testing.T) {
 			o := must(disks.Create(t.Context(), &disk{Meta: store.Meta{Name: "a", Annotations: map[string]string{"kept": "yes"}}, Spec: spec{1, "hunter2"}}))
 			o.Intent = c.is
 			o = must(disks.UpdateIntent(t.Context(), o))
+			if err := c.answer.Check(must(k.Get(t.Context(), o.Key())), c.name); !errors.Is(err, c.want) && !errors.Is(c.want, store.ErrInvalid) {
+				t.Errorf("%s, %s: Check says %v, want %v", c.what, kind, err, c.want)
+			}
 			seen, err := k.Answer(t.Context(), o.Key(), c.answer, c.name)
 			now := must(disks.Get(t.Context(), o.Key()))
 			switch {
@@ -63,6 +71,8 @@ func TestAnswersAreRecordedAndAskForARun(t *testing.T) {
 			case !c.then(o.Intent, now.Intent) || seen.Intent != now.Intent:
 				t.Errorf("%s, %s: the record is %+v, and was %+v", c.what, kind, now.Intent, o.Intent)
 			case now.Annotations[store.AnnotationReconcileNow] == "" || now.Annotations["kept"] != "yes":
+				t.Errorf("%s, %s: annotated is %v", c.what, kind, now.Annotations)
+			case (c.answer == objects.Adopt) != (now.Annotations[store.AnnotationAdopt] == "r-7"):
 				t.Errorf("%s, %s: annotated is %v", c.what, kind, now.Annotations)
 			case now.Spec != o.Spec || now.Generation != o.Generation:
 				t.Errorf("%s, %s: it is %+v", c.what, kind, now)

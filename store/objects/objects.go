@@ -27,7 +27,8 @@ type Kind interface {
 	// Watch yields what [store.Store.Watch] does.
 	Watch(ctx context.Context, after store.Revision) iter.Seq2[Event, error]
 	// Put creates the object of key k (at zero), or replaces its spec, labels,
-	// annotations, finalizers, owners and pause if it is at revision at. The rest of
+	// annotations, finalizers, owners and pause if it is at revision at. A uid, generation, intent
+	// or time of creation or deletion that is not the stored one is [store.ErrInvalid]; the rest of
 	// the JSON is ignored. See [store.Store.Parse] for secrets and errors, and
 	// [store.Store.Create] and [store.Store.Update] for the other errors.
 	Put(ctx context.Context, k store.Key, at store.Revision, data []byte) (Object, error)
@@ -240,6 +241,9 @@ func (k kind[S, T]) Put(ctx context.Context, key store.Key, at store.Revision, d
 	if err != nil {
 		return Object{}, err
 	}
+	if err := onlyTheStore(&o.Meta, stored); err != nil {
+		return Object{}, fmt.Errorf("%s %s: %w", k.Kind(), key, err)
+	}
 	o.Namespace, o.Name, o.Revision = key.Namespace, key.Name, at
 	if at == 0 {
 		var zero T // what was found is not declared
@@ -247,6 +251,30 @@ func (k kind[S, T]) Put(ctx context.Context, key store.Key, at store.Revision, d
 		return k.result(k.store.Create(ctx, o))
 	}
 	return k.result(k.store.Update(ctx, o))
+}
+
+// onlyTheStore refuses what a caller gives and only the store writes, if it differs from what is
+// stored: dropped in silence it would look as if it had been written.
+func onlyTheStore[S, T any](given *store.Meta, stored *store.Object[S, T]) error {
+	var is store.Meta
+	if stored != nil {
+		is = stored.Meta
+	}
+	for _, f := range []struct {
+		name  string
+		wrong bool
+	}{
+		{"uid", given.UID != "" && given.UID != is.UID},
+		{"generation", given.Generation != 0 && given.Generation != is.Generation},
+		{"created", !given.Created.IsZero() && !given.Created.Equal(is.Created)},
+		{"deleted", !given.Deleted.IsZero() && !given.Deleted.Equal(is.Deleted)},
+		{"intent", given.Intent != (store.Intent{}) && given.Intent != is.Intent},
+	} {
+		if f.wrong {
+			return fmt.Errorf("%w: meta.%s is not to be written: leave it out, or as it is", store.ErrInvalid, f.name)
+		}
+	}
+	return nil
 }
 
 // conflict is the error of a write at a revision that is not that of the object.

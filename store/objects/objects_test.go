@@ -2,12 +2,14 @@ package objects_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
@@ -416,5 +418,47 @@ func TestKindOfACacheOfShardsIsPartial(t *testing.T) {
 		if got := objects.Partial(c.kind); got != c.want {
 			t.Errorf("the objects of %s are partial: %t", name, got)
 		}
+	}
+}
+
+// What a caller gives and only the store writes is refused by its name: dropped in silence it
+// would look as if it had been written. What is as it is stored may be there, as in what a list gave.
+func TestWhatOnlyTheStoreWritesIsRefusedByItsName(t *testing.T) {
+	disks := newDisks(must(memory.New(nil)), 1)
+	k := objects.Of(disks)
+	o := must(disks.Create(t.Context(), &disk{Meta: store.Meta{Name: "a"}, Spec: spec{1, "hunter2"}}))
+	key := o.Key()
+	for name, edit := range map[string]func(m *store.Meta){
+		"uid":        func(m *store.Meta) { m.UID = "other" },
+		"generation": func(m *store.Meta) { m.Generation = 7 },
+		"created":    func(m *store.Meta) { m.Created = m.Created.Add(time.Hour) },
+		"deleted":    func(m *store.Meta) { m.Deleted = time.Now() },
+		"intent":     func(m *store.Meta) { m.Intent.ExternalName = "r-7" },
+	} {
+		meta := o.Meta
+		edit(&meta)
+		for _, at := range []store.Revision{o.Revision, 0} {
+			if at == 0 {
+				meta = store.Meta{}
+				edit(&meta)
+			}
+			data := must(json.Marshal(map[string]any{"meta": meta, "spec": spec{2, "hunter3"}}))
+			to := key
+			if at == 0 {
+				to.Name = "b"
+			}
+			if _, err := k.Put(t.Context(), to, at, data); !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "meta."+name) {
+				t.Errorf("%s at %d: %v", name, at, err)
+			}
+		}
+	}
+	if now := must(disks.Get(t.Context(), key)); now.Revision != o.Revision {
+		t.Errorf("it was written: %+v", now)
+	}
+	if _, err := disks.Get(t.Context(), store.Key{Name: "b"}); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("b: %v", err)
+	}
+	if _, err := k.Put(t.Context(), key, o.Revision, must(json.Marshal(map[string]any{"meta": o.Meta, "spec": spec{2, "hunter3"}}))); err != nil {
+		t.Errorf("as it is stored: %v", err)
 	}
 }

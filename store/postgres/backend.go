@@ -354,6 +354,9 @@ func (b *Backend) place() string {
 	return fmt.Sprintf("postgres: %s:%d, database %s", cfg.Host, cfg.Port, cfg.Database)
 }
 
+// String names the server and the database, without user and password.
+func (b *Backend) String() string { return b.place() }
+
 func (b *Backend) serves() { b.unavailable.Store(nil) }
 
 func (b *Backend) fails(err error) {

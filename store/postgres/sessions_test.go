@@ -205,6 +205,8 @@ func TestSessionThatEndsWhileANewEraBeginsIsTriedAgain(t *testing.T) {
 }
 
 // What refuses writes and lets reads through shows in the health until writes succeed again.
+//
+// promise S7
 func TestHealthGoesByWrites(t *testing.T) {
 	t.Parallel()
 	for name, by := range map[string]struct{ refuse, allow string }{

@@ -47,10 +47,12 @@ func TestEditsThatCannotBeStoredAreKept(t *testing.T) {
 			_ = must(d.Update(t.Context(), o))
 			return strings.Replace(was, "size: 1", "size: 4", 1)
 		}},
-		"refused":  {cli.Invalid, func(was string) string { return strings.Replace(was, "size: 1", "size: -1", 1) }},
-		"no YAML":  {cli.Invalid, func(was string) string { return was + "}\n" }},
-		"no spec":  {cli.Invalid, func(string) string { return "meta: {name: data}\n" }},
-		"no right": {cli.NotAllowed, func(was string) string { return was + "# mine\n" }},
+		"refused":          {cli.Invalid, func(was string) string { return strings.Replace(was, "size: 1", "size: -1", 1) }},
+		"no YAML":          {cli.Invalid, func(was string) string { return was + "}\n" }},
+		"no spec":          {cli.Invalid, func(string) string { return "meta: {name: data}\n" }},
+		"only the store's": {cli.Invalid, func(was string) string { return strings.Replace(was, "generation: 1", "generation: 9", 1) }},
+		"only a run's":     {cli.Invalid, func(was string) string { return was + "phase: Ready\n" }},
+		"no right":         {cli.NotAllowed, func(was string) string { return was + "# mine\n" }},
 	} {
 		t.Run(what, func(t *testing.T) {
 			c.t = t

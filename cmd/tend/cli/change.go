@@ -247,11 +247,11 @@ func writtenMeanwhile() error {
 	return fmt.Errorf("%w: it was written by others meanwhile, %d times", store.ErrConflict, applyTries)
 }
 
-func union(a, b map[string]string) map[string]string {
+func union[V any](a, b map[string]V) map[string]V {
 	if len(b) == 0 {
 		return a
 	}
-	all := make(map[string]string, len(a)+len(b))
+	all := make(map[string]V, len(a)+len(b))
 	maps.Copy(all, a)
 	maps.Copy(all, b)
 	return all
@@ -337,6 +337,9 @@ func (r *command) storeEdit(ctx context.Context, k objects.Kind, o objects.Objec
 			return fmt.Errorf("%w: the edited object has no %s; nothing is stored", store.ErrInvalid, name)
 		}
 	}
+	if err := onlyOthersWrite(was, tree); err != nil {
+		return err
+	}
 	edit, err := json.Marshal(tree)
 	if err != nil {
 		return err
@@ -357,6 +360,24 @@ func (r *command) storeEdit(ctx context.Context, k objects.Kind, o objects.Objec
 		o = now
 	}
 	return writtenMeanwhile()
+}
+
+// onlyOthersWrite refuses an edit of what an edit does not store, by its name.
+func onlyOthersWrite(was, is map[string]any) error {
+	differ := func(a, b any) bool { return !reflect.DeepEqual(a, b) }
+	a, _ := was["meta"].(map[string]any)
+	b, _ := is["meta"].(map[string]any)
+	for _, name := range slices.Sorted(maps.Keys(union(a, b))) {
+		if differ(a[name], b[name]) && !slices.Contains([]string{"labels", "annotations", "finalizers", "owners", "paused"}, name) {
+			return fmt.Errorf("%w: meta.%s cannot be edited; nothing is stored", store.ErrInvalid, name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(union(was, is))) {
+		if differ(was[name], is[name]) && name != "meta" && name != "spec" {
+			return fmt.Errorf("%w: %s cannot be edited; nothing is stored", store.ErrInvalid, name)
+		}
+	}
+	return nil
 }
 
 // readEdit reads what an editor was given, or what the user made of it.
@@ -505,11 +526,15 @@ func (r *command) answer(ctx context.Context, args []string, a objects.Answer, e
 	if err != nil {
 		return err
 	}
+	return r.answerOf(ctx, k, key, a, externalName, did)
+}
+
+func (r *command) answerOf(ctx context.Context, k objects.Kind, key store.Key, a objects.Answer, externalName, did string) error {
 	o, err := k.Answer(ctx, key, a, externalName)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(r.Stdout, "%s %s: recorded that %s; it %s\n", word(args[0]), word(key.String()), did, r.runs(o))
+	fmt.Fprintf(r.Stdout, "%s %s: recorded that %s; it %s\n", word(k.Kind()), word(key.String()), did, r.runs(o))
 	return nil
 }
 

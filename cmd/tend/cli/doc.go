@@ -6,31 +6,32 @@
 //
 // The commands:
 //
-//	kinds                          the kinds of the server
-//	get KIND [KEY]                 a table of objects, or one
+//	status                         whether all is well with the service, and if not, what is wrong
+//	kinds                          those of the server
+//	get KIND [KEY]                 a table of objects, or one; -state failing,waiting: of those states
 //	describe KIND KEY              one object whole: conditions, deletion, metadata, spec
 //	watch KIND                     changes, as they come, until interrupted
 //	apply -f FILE                  creates or replaces what a file declares ("-": stdin)
 //	edit KIND KEY                  opens the object in $EDITOR and stores what comes of it
-//	delete KIND KEY                asks for the deletion
-//	kick, pause, resume KIND KEY   reconcile now; pause and resume on every server
+//	delete, kick KIND KEY          asks for the deletion, for a run; pause, resume: on every server
 //	remove-finalizer KIND KEY NAME by force
 //	created KIND KEY NAME          of one that stopped as CreateIncomplete: its create made NAME;
 //	not-created KIND KEY           … or it made none, and is called again. Look outside first
+//	adopt KIND KEY ID              takes a resource over that exists; -f FILE -yes: of lines "KEY ID"
 //	forget-location KIND KEY       of one that stopped as LocationChanged: look where the spec says
 //	rewrite KIND                   stores objects of earlier versions, or under older keys, again (store.Rewrite)
 //	copy FROM TO KIND...           copies kinds from one store to another, and compares them
 //	why KIND KEY                   why it is not as declared, or not run
 //	completion bash|zsh|fish       a script that completes commands
 //
-// The flags stand before or after the command: -server or -store (or the environment's TEND_SERVER
-// and TEND_STORE), -o table, json or yaml, -n namespace (of get and watch; of keys and objects that
-// name none: "/name" and an empty meta.namespace name the empty one), -l labels (get), -revision
-// (edit and delete only what is at it; watch from it on), -debug (the debug page, for why),
-// -timeout (for an answer to begin; a minute, 0: none) and -show-secrets. One that a command does
-// not heed is refused. TEND_TOKEN is sent to the server as a bearer token. A store is file:PATH,
-// etcd:[https://]HOST:PORT,…[/PREFIX] or postgres:DSN; certificates, user and password are in the
-// variables of etcdctl (ETCDCTL_ENDPOINTS, _CACERT, _CERT, _KEY, _USER, _PASSWORD) and libpq (PG*).
+// The flags stand before or after the command: -server or -store (or the environment's TEND_SERVER and
+// TEND_STORE), -o table, json or yaml, -n namespace (of get and watch; of keys and objects that name
+// none: "/name" and an empty meta.namespace name the empty one), -l labels (get), -revision (edit and
+// delete only what is at it; watch from it on), -debug (the debug page, for status, why and get
+// -state), -timeout (for an answer to begin; a minute, 0: none) and -show-secrets. TEND_TOKEN is sent
+// to the server as a bearer token. A store is file:PATH, etcd:[https://]HOST:PORT,…[/PREFIX] or
+// postgres:DSN; certificates, user and password are in the variables of etcdctl (ETCDCTL_ENDPOINTS,
+// _CACERT, _CERT, _KEY, _USER, _PASSWORD) and libpq (PG*).
 //
 // A file has objects in YAML or JSON, between "---", or a list of them as get prints it.
 // Apply replaces the spec and adds labels and annotations:
@@ -42,7 +43,7 @@
 // # Exit codes
 //
 //	0  done
-//	1  another error
+//	1  another error; of status: the service is not well (one that is under way is done)
 //	2  the command line cannot be understood
 //	3  the object, kind or finalizer does not exist
 //	4  the object is at another revision, exists already, or asks for no such answer
@@ -51,7 +52,6 @@
 //	7  the server or store cannot be reached
 //	8  the kind's type is needed: metadata only
 //
-// Validation, codecs and secrets are in a kind's Go type. A service that calls [Run]
-// with [Config.Kinds] writes specs straight on a store, too. Without, a store's objects are
-// shown without spec and status, unless -show-secrets is given.
+// Validation, codecs and secrets are in a kind's Go type. A service that calls [Run] with
+// [Config.Kinds] writes specs on a store, too. Without, spec and status need -show-secrets.
 package cli

@@ -321,6 +321,21 @@ func TestOperatorAnswersForObjectsThatAsk(t *testing.T) {
 			wantAll(t, c.said, "disk "+args[2]+": there is nothing to answer: ")
 		}
 		c.run(cli.NotFound, "", "not-created", "disk", "none")
+		c.run(cli.Conflict, "", "adopt", "disk", "a", "r-9") // it has one
+		for _, args := range [][]string{{"adopt", "disk"}, {"adopt", "disk", "c"}, {"adopt", "disk", "c", ""}, {"adopt", "disk", "c", "r-9", "-yes"}, {"adopt", "disk", "c", "-f", "-"}, {"adopt", "disk", "-f", "-"}} {
+			c.run(cli.Usage, "# nothing\n", args...)
+		}
+		c.run(cli.Invalid, "c r-9\nb r-9\n", "adopt", "disk", "-f", "-", "-yes")
+		wantAll(t, c.run(cli.Conflict, "c r-9\na r-8\n", "adopt", "disk", "-f", "-", "-yes"), "disk c: would take over r-9", "disk a: cannot take over r-8: there is nothing to answer")
+		wantAll(t, c.run(cli.Done, "c r-9\n", "adopt", "disk", "-f", "-"), "disk c: would take over r-9", "nothing is written")
+		if got := now("c").Revision; got != before {
+			t.Errorf("c was written: revision %d, was %d", got, before)
+		}
+		wantAll(t, c.run(cli.Done, "a r-7\n# by hand\nc\tr-9 \n", "adopt", "disk", "-f", "-", "-yes"), "disk a: has r-7", "disk c: recorded that it is to take over r-9; it "+runs)
+		if got := now("c"); got.Annotations[store.AnnotationAdopt] != "r-9" || got.Annotations[store.AnnotationReconcileNow] == "" || got.Intent != (store.Intent{}) {
+			t.Errorf("c is %+v", got.Meta)
+		}
+		before = now("c").Revision
 		c.run(cli.Usage, "", "created", "disk", "c")
 		c.run(cli.Usage, "", "created", "disk", "c", "")
 		if got := now("c").Revision; got != before {

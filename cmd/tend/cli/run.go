@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tendhq/tend/reconcile/inspect"
 	"github.com/tendhq/tend/reconcile/web/api"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/objects"
@@ -69,6 +70,7 @@ func exitCode(err error) int {
 		code int
 	}{
 		{errUsage, Usage},
+		{errNotWell, Failed},
 		{api.ErrNotAllowed, NotAllowed},
 		{api.ErrUnreachable, Unreachable},
 		{errOpen, Unreachable},
@@ -97,12 +99,12 @@ const defaultTimeout = time.Minute
 // command is one run of the command.
 type command struct {
 	Config
-	server, store, debug, output, namespace, labels, file string
-	revision                                              uint64
-	showSecrets                                           bool
-	timeout                                               time.Duration
-	given                                                 []string  // the flags that were
-	terminal                                              io.Writer // Stdout itself, for an editor
+	server, store, debug, output, namespace, labels, file, states string
+	revision                                                      uint64
+	showSecrets, yes                                              bool
+	timeout                                                       time.Duration
+	given                                                         []string  // the flags that were
+	terminal                                                      io.Writer // Stdout itself, for an editor
 
 	http    *http.Client
 	client  *api.Client
@@ -177,8 +179,9 @@ var verbs map[string]verb
 
 func init() { // not in the declaration: help and completion refer to it
 	verbs = map[string]verb{
+		"status":           {"", "o debug", "says whether all is well, and if not, what is wrong", (*command).status},
 		"kinds":            {"", "o", "lists the kinds of the server", (*command).listKinds},
-		"get":              {"KIND [KEY]", "o n l show-secrets", "shows objects in a table, or one", (*command).get},
+		"get":              {"KIND [KEY]", "o n l state debug show-secrets", "shows objects in a table, or one", (*command).get},
 		"describe":         {"KIND KEY", "o n show-secrets", "shows one object whole", (*command).describe},
 		"watch":            {"KIND", "o n revision show-secrets", "shows changes as they come", (*command).watch},
 		"apply":            {"-f FILE", "f n", "creates or replaces what a file declares", (*command).apply},
@@ -190,6 +193,7 @@ func init() { // not in the declaration: help and completion refer to it
 		"remove-finalizer": {"KIND KEY NAME", "n", "takes a finalizer away by force", (*command).removeFinalizer},
 		"created":          {"KIND KEY NAME", "n", "says that the create of unknown outcome made the resource of that name", (*command).created},
 		"not-created":      {"KIND KEY", "n", "says that the create of unknown outcome made no resource", (*command).notCreated},
+		"adopt":            {"KIND [KEY] [ID]", "f n yes", "has objects take over resources that exist: one, or those of a file", (*command).adopt},
 		"forget-location":  {"KIND KEY", "n", "forgets where an object's resource lies", (*command).forgetLocation},
 		"why":              {"KIND KEY", "o n debug", "says why an object is not as declared, or not run", (*command).why},
 		"rewrite":          {"KIND", "", "stores objects of earlier versions, or under older keys, again", (*command).rewrite},
@@ -260,10 +264,12 @@ func (r *command) parse(args []string) (words []string, err error) {
 	f.StringVar(&r.output, "o", "table", "table, json or yaml")
 	f.StringVar(&r.namespace, "n", "", "namespace")
 	f.StringVar(&r.labels, "l", "", "labels")
+	f.StringVar(&r.states, "state", "", "states of objects, with commas between")
 	f.StringVar(&r.file, "f", "", "file of declarations")
 	f.Uint64Var(&r.revision, "revision", 0, "revision that the object must have")
 	f.DurationVar(&r.timeout, "timeout", defaultTimeout, "how long the service may take to begin an answer")
 	f.BoolVar(&r.showSecrets, "show-secrets", false, "show specs whose secrets are not known")
+	f.BoolVar(&r.yes, "yes", false, "do what is planned")
 	for {
 		if err := f.Parse(args); err != nil {
 			if errors.Is(err, flag.ErrHelp) {
@@ -307,9 +313,11 @@ URL is that of the service's objects, such as http://localhost:8085/objects; ADD
 etcd:[https://]HOST:PORT,.../PREFIX (ETCDCTL_* as for etcdctl) or postgres:DSN (PG* as for psql). They may stand in TEND_SERVER and TEND_STORE, and a bearer
 token in TEND_TOKEN.
 
-Exit codes: %d done, %d error, %d usage, %d not found, %d conflict, %d not allowed, %d invalid, %d unreachable,
+STATES, of get -state, are one or more of %s, with commas between.
+
+Exit codes: %d done, %d error (of status: it is not well), %d usage, %d not found, %d conflict, %d not allowed, %d invalid, %d unreachable,
 %d the kind's type is needed.
-`, Done, Failed, Usage, NotFound, Conflict, NotAllowed, Invalid, Unreachable, NeedsType)
+`, strings.Join(inspect.States(), ", "), Done, Failed, Usage, NotFound, Conflict, NotAllowed, Invalid, Unreachable, NeedsType)
 }
 
 // connect makes the client, or opens the store.

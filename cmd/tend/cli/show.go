@@ -8,9 +8,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"net/http"
 	"net/url"
-	"path"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -84,8 +82,8 @@ func (r *command) listKinds(ctx context.Context, _ []string) error {
 
 func (r *command) get(ctx context.Context, args []string) error {
 	if len(args) == 2 {
-		if r.labels != "" {
-			return usage("-l is not for one object")
+		if r.labels != "" || r.states != "" || r.debug != "" {
+			return usage("-l, -state and -debug are not for one object")
 		}
 		k, key, err := r.named(args)
 		if err != nil {
@@ -100,6 +98,9 @@ func (r *command) get(ctx context.Context, args []string) error {
 		}
 		return r.table([]objects.Object{o})
 	}
+	if r.debug != "" && r.states == "" {
+		return usage("-debug is not for get without -state")
+	}
 	k, err := r.kind(args[0])
 	if err != nil {
 		return err
@@ -112,6 +113,11 @@ func (r *command) get(ctx context.Context, args []string) error {
 	page, _, err := objects.List(ctx, k, objects.Query{Selector: sel})
 	if err != nil {
 		return err
+	}
+	if r.states != "" {
+		if page, err = r.inStates(ctx, k.Kind(), page); err != nil {
+			return err
+		}
 	}
 	if r.output == "table" {
 		return r.table(page)
@@ -410,38 +416,12 @@ func (r *command) why(ctx context.Context, args []string) error {
 
 // askQueues asks the debug page of the service.
 func (r *command) askQueues(ctx context.Context, o objects.Object) (says []string, err error) {
-	if r.client == nil && r.debug == "" {
-		return nil, fmt.Errorf("the service is not asked, only its store")
-	}
-	u, err := url.Parse(cmp.Or(r.debug, r.server))
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" { // its text has the address, maybe with a password
-		return nil, errors.New("the address of the debug page cannot be understood")
-	}
-	if r.debug == "" {
-		u.Path = path.Join(path.Dir(u.Path), "debug")
-	}
-	u.RawQuery = url.Values{"view": {"object"}, "kind": {o.Kind}, "key": {o.Key().String()}, "format": {"json"}}.Encode()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-	if token := r.Getenv("TEND_TOKEN"); token != "" {
-		req.Header.Set("Authorization", "Bearer "+token)
-	}
-	resp, err := r.http.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("the debug page at %s answers %s", u.Redacted(), resp.Status)
-	}
 	var page struct {
 		Object struct {
 			Keys []struct{ Controller, State, Because, Error string }
 		}
 	}
-	if err := json.NewDecoder(io.LimitReader(resp.Body, 8<<20)).Decode(&page); err != nil {
+	if err := r.askPage(ctx, url.Values{"view": {"object"}, "kind": {o.Kind}, "key": {o.Key().String()}}, &page); err != nil {
 		return nil, err
 	}
 	for _, k := range page.Object.Keys {

@@ -41,7 +41,7 @@ type Access struct {
 	Namespace string    `json:"namespace,omitempty"`
 	Key       store.Key `json:"key,omitzero"`
 	Finalizer string    `json:"finalizer,omitempty"`
-	// ExternalName is that of the resource, of [objects.Created].
+	// ExternalName is that of the resource, of [objects.Created] and [objects.Adopt].
 	ExternalName string `json:"externalName,omitempty"`
 }
 
@@ -61,10 +61,11 @@ const (
 	accessCreated        = string(objects.Created)
 	accessNotCreated     = string(objects.NotCreated)
 	accessForgetLocation = string(objects.ForgetLocation)
+	accessAdopt          = string(objects.Adopt)
 )
 
 // actions are what a POST may want.
-var actions = []string{accessReconcile, accessPause, accessResume, accessRemoveFinalizer, accessCreated, accessNotCreated, accessForgetLocation}
+var actions = []string{accessReconcile, accessPause, accessResume, accessRemoveFinalizer, accessCreated, accessNotCreated, accessForgetLocation, accessAdopt}
 
 // Writes reports whether the access changes something.
 func (a Access) Writes() bool { return a.Do != accessList && a.Do != accessWatch && a.Do != accessGet }
@@ -426,7 +427,7 @@ func write(ctx context.Context, w http.ResponseWriter, r *http.Request, k object
 		}
 		o, err := k.RemoveFinalizer(ctx, a.Key, a.Finalizer)
 		return changed(w, o, err)
-	case accessCreated, accessNotCreated, accessForgetLocation:
+	case accessCreated, accessNotCreated, accessForgetLocation, accessAdopt:
 		o, err := k.Answer(ctx, a.Key, objects.Answer(a.Do), a.ExternalName)
 		return changed(w, o, err)
 	}

@@ -22,7 +22,7 @@
 //	DELETE ?kind=K&key=X           asks for its deletion (If-Match: "revision" or *); the answer
 //	                               is its metadata, {"gone": true}, or {"requested": true} if
 //	                               what is left of it cannot be read
-//	POST   ?kind=K&key=X&do=A      reconcile, pause, resume, remove-finalizer (&finalizer=F), created (&externalName=N),
+//	POST   ?kind=K&key=X&do=A      reconcile, pause, resume, remove-finalizer (&finalizer=F), created and adopt (&externalName=N),
 //	                               not-created, forget-location (see objects.Answer); the answer is the object's metadata
 //
 // An answer that is no success is {"error": text}: 400 for a request that cannot be

@@ -14,6 +14,7 @@ import (
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/depend"
 	"github.com/tendhq/tend/reconcile/external"
+	"github.com/tendhq/tend/reconcile/inspect"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/objects"
 )
@@ -119,6 +120,7 @@ type handler struct {
 	slots   chan struct{} // one for each page that is being made
 	finds   chan struct{} // the same, for pages that look at all keys of a controller
 	history history
+	looker  *inspect.Looker
 }
 
 const (
@@ -155,6 +157,10 @@ func New(m *reconcile.Manager, o *Options) (http.Handler, error) {
 	h.o.Objects = slices.Clone(h.o.Objects)
 	slices.SortFunc(h.o.Objects, func(a, b objects.Kind) int { return strings.Compare(a.Kind(), b.Kind()) })
 	h.o.Hosts = slices.Clone(h.o.Hosts)
+	var err error
+	if h.looker, err = h.newLooker(); err != nil {
+		return nil, err
+	}
 	h.keep()
 	m.Sample(h.keep)
 	return h, nil

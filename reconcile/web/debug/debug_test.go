@@ -18,6 +18,7 @@ import (
 	"github.com/tendhq/tend/queue/ratelimit"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/external"
+	"github.com/tendhq/tend/reconcile/inspect"
 	"github.com/tendhq/tend/reconcile/web/debug"
 	"github.com/tendhq/tend/store"
 )
@@ -28,8 +29,10 @@ func TestOverviewSaysWhatRunsWhatFailsAndWhy(t *testing.T) {
 		wantAll(t, text,
 			"== Controllers", "bucket", "audit", "1 of 4",
 			"== Running now", "slow-copy", "3 s",
-			"== Failing", "failing-a", "it failed once, and is tried again in 57 s", "503 Slow Down",
-			"parked-b", "it is given up until it is changed or kicked", "the name is taken",
+			"Not well. 4 of 6 objects are not as declared, for 3 s. 3 causes; 1 needs a person.", "1 given up · 2 failing · 1 waiting · 2 as declared",
+			"== What is wrong", "failing-a", "fails: PUT https://s3/failing: 503 Slow Down", "00:00:00 (3 s), next in 57 s",
+			"parked-b", "given up: the name is taken", "change the declaration",
+			"== Underneath", "memory answers",
 			"== Rate limits", "s3 calls",
 			"== Caches", "connected",
 			"== Drift and orphans: bucket", "orphans", "4 declared, 3 ours, 1 of others",
@@ -51,7 +54,10 @@ func TestFormsOfAPageSayTheSame(t *testing.T) {
 					Parked, Active int
 				}
 				Running []struct{ Keys []string }
-				Failing []struct{ Key, Error, Because string }
+			}
+			Verdict struct {
+				Level, Says string
+				Causes      []struct{ What, Why, Example string }
 			}
 		}
 		ask := func(accept string) (string, string) {
@@ -66,8 +72,8 @@ func TestFormsOfAPageSayTheSame(t *testing.T) {
 		}
 		o := page.Overview
 		if len(o.Controllers) != 2 || o.Controllers[1].Name != "bucket" || o.Controllers[1].Parked != 1 || o.Controllers[1].Active != 1 ||
-			len(o.Running) != 1 || o.Running[0].Keys[0] != "slow-copy" || len(o.Failing) != 3 {
-			t.Errorf("JSON: %+v", o)
+			len(o.Running) != 1 || o.Running[0].Keys[0] != "slow-copy" || len(page.Verdict.Causes) != 3 || page.Verdict.Level != inspect.NotWell {
+			t.Errorf("JSON: %+v", page)
 		}
 		for accept, want := range map[string]string{
 			"text/html,application/xhtml+xml,*/*;q=0.8": "text/html; charset=utf-8",
@@ -78,9 +84,12 @@ func TestFormsOfAPageSayTheSame(t *testing.T) {
 			if kind != want {
 				t.Errorf("Accept %s: %s, want %s", accept, kind, want)
 			}
-			for _, f := range o.Failing {
-				if f.Key != hostile && !strings.Contains(body, f.Because) {
-					t.Errorf("%s lacks %q", kind, f.Because)
+			if !strings.Contains(body, page.Verdict.Says) {
+				t.Errorf("%s lacks %q", kind, page.Verdict.Says)
+			}
+			for _, c := range page.Verdict.Causes {
+				if c.Example != "/"+hostile && (!strings.Contains(body, c.Example) || !strings.Contains(body, c.Why)) {
+					t.Errorf("%s lacks %+v", kind, c)
 				}
 			}
 		}

@@ -4,10 +4,10 @@
 //	…
 //	mux.Handle("/debug", h)
 //
-// It begins with a sentence: whether all is as declared, and if not, what is in the way.
-// Then comes a field of all objects by kind, a cell for each, coloured by state, that leads
-// to the object, and an hour of history: runs, failures, what is ready and for how long, and
-// the calls of each bucket beside its limit. The page of a key shows its last twenty runs.
+// It begins with the verdict of package inspect: whether all is well, how many objects are in
+// which state, and a line for each cause of what is wrong, with how many, since when, an example
+// and what to do. Then come the kinds, a bar for each, and what is underneath; folded below are
+// an hour of history and what else there is. The page of a key shows its last twenty runs.
 //
 // It shows the controllers, their workers and what each runs since when; every
 // key with its state and why it is not running; last errors with their attempts;
@@ -24,7 +24,8 @@
 // key shows the object that it is the key of, also if the queue does not know the key.
 //
 // The same comes as HTML that needs no script, as JSON (?format=json, or an Accept that names
-// it), and as text for curl (?format=text). A page loads itself again if asked to (?refresh=5).
+// it), and as text for curl (?format=text); ?view=status is the verdict alone. A page loads
+// itself again if asked to (?refresh=5).
 //
 // # Actions
 //

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tendhq/tend/queue"
@@ -110,6 +111,15 @@ func when(t, now time.Time) string {
 		return "in " + short(d)
 	}
 	return "now"
+}
+
+// shortest is a duration in its greatest unit.
+func shortest(d time.Duration) string {
+	text := short(d)
+	if i := strings.Index(text, " min "); i > 0 && strings.HasSuffix(text, " s") {
+		text = text[:i+4]
+	}
+	return text
 }
 
 // short is a duration as people read it.

@@ -108,7 +108,7 @@ func TestThrottledKeyHasNotFailed(t *testing.T) {
 			t.Errorf("it failed 0 times:\n%s", page)
 		}
 		overview := get(t, h, http.StatusOK, "format", "text")
-		wantAll(t, overview, "no key's last run failed", "throttled runs")
+		wantAll(t, overview, "All is well: nothing fails", "throttled runs")
 	})
 }
 
@@ -258,7 +258,7 @@ func TestKeyThatAskedToRunAgainDoesNotFail(t *testing.T) {
 			t.Fatalf("after %d runs it is %+v", runs, k)
 		}
 		overview := get(t, h, http.StatusOK, "format", "text")
-		wantAll(t, overview, "Nothing fails, and nothing is stuck.", "no key's last run failed")
+		wantAll(t, overview, "All is well: nothing fails, and nothing is stuck.")
 		page, err := inspected(c).Keys(t.Context(), reconcile.KeyQuery{Failed: true})
 		if err != nil || len(page.Keys) != 0 {
 			t.Errorf("keys that failed: %+v, %v; want none", page.Keys, err)

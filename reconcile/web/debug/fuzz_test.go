@@ -157,9 +157,10 @@ var (
 	hidden    = regexp.MustCompile(`<input type="(?:hidden|search)"[^>]*>`)
 	attribute = regexp.MustCompile(`\s([^\s=]+)(?:="([^"]*)")?`)
 
-	tagNames = strings.Fields(`!DOCTYPE html head meta title style body header nav a h1 p span main section h2 form input select option button table thead tr th tbody td pre div details summary svg defs marker path g rect text b i h3 figure figcaption polyline`)
+	tagNames = strings.Fields(`!DOCTYPE html head meta title style body header nav a h1 p span main section h2 form input select option button table thead tr th tbody td pre div details summary svg defs marker path g rect text b i h3 figure figcaption polyline footer`)
 	// Of style and event handlers there is none.
-	attributes = strings.Fields(`html lang charset name content href class role method action type value placeholder aria-label scope data-label selected min max http-equiv width height viewBox id refX refY markerWidth markerHeight orient d marker-end x y rx aria-hidden tabindex preserveAspectRatio points title`)
+	attributes = strings.Fields(`html lang charset name content href class role method action type value placeholder aria-label scope data-label selected min max http-equiv width height viewBox id refX refY markerWidth markerHeight orient d marker-end x y rx aria-hidden tabindex preserveAspectRatio points title open`)
+	ownPlace   = regexp.MustCompile(`^#[a-z]+$`)
 	refresh    = regexp.MustCompile(`<meta http-equiv="refresh" content="[0-9]+">`)
 )
 
@@ -176,7 +177,7 @@ func judgeBody(kind, body string) error {
 				return fmt.Errorf("it has the tag %q", m[0])
 			}
 			for _, a := range attribute.FindAllStringSubmatch(m[1][len(name):], -1) {
-				if !slices.Contains(attributes, a[1]) || a[1] == "href" && !strings.HasPrefix(a[2], "?") || a[1] == "action" && a[2] != "?" {
+				if !slices.Contains(attributes, a[1]) || a[1] == "href" && !strings.HasPrefix(a[2], "?") && !ownPlace.MatchString(a[2]) || a[1] == "action" && a[2] != "?" {
 					return fmt.Errorf("it has the tag %q", m[0])
 				}
 			}

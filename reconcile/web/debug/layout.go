@@ -11,6 +11,7 @@ import (
 
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/inspect"
 )
 
 // layout is a view as HTML and text show it: sections of tables.
@@ -23,12 +24,18 @@ type layout struct {
 	Formats  []cell // the same otherwise
 	Refresh  int    // seconds; 0: the browser does not ask again
 	Sections []section
-	Says     string // the state of all, in a sentence
-	Well     bool
+	Says     string // the verdict, in a sentence or two
+	Tone     string // of it: "good", "warn" or "bad"
+	Unfold   bool   // all sections
+	folded   []section
 }
 
 type section struct {
 	Title   string
+	ID      string // for links to it; empty: none
+	Of      string // what its table is of, for how it looks on a small screen: "causes", "kinds"
+	Fold    bool   // it is shown when it is asked for
+	Tiles   []cell // counts, each a link
 	Note    string
 	Bad     bool // the note is bad news
 	Columns []string
@@ -49,9 +56,12 @@ type section struct {
 
 // cell is a text that has been cleaned.
 type cell struct {
-	Text string
-	Link string
-	Look string // how it looks: "bad", "warn", "good", "dim", "num", "name", "long"
+	Text  string
+	Link  string
+	Look  string    // how it looks: "bad", "warn", "good", "dim", "num", "name", "long"
+	Lead  string    // before Text, in the colour that Look says
+	Parts []cell    // in place of Text, each with a link of its own
+	Bar   []barPart // in place of Text, which says the same
 }
 
 type filterForm struct {
@@ -144,11 +154,18 @@ func layOut(v *view, self string) *layout {
 		default:
 			l.Formats = append(l.Formats, cell{Text: "load every 5 s", Link: with(self, "refresh=5")})
 		}
+		if v.Overview != nil && !v.Unfold {
+			l.Formats = append(l.Formats, cell{Text: "unfold all", Link: with(self, "unfold=all")})
+		}
 	}
 	p := printer{layout: l, now: v.At, may: v.Actions}
+	l.Unfold = v.Unfold
 	switch {
 	case v.Overview != nil:
-		p.overview(v.Overview)
+		p.overview(v.Overview, v.Verdict)
+	case v.Verdict != nil:
+		p.here("Status")
+		p.verdict(v.Verdict)
 	case v.Controller != nil:
 		p.one(v.Controller)
 	case v.Key != nil:
@@ -203,14 +220,18 @@ func (p *printer) here(title string, trail ...cell) {
 	p.Trail = append([]cell{{Text: p.Title, Link: "?"}}, trail...)
 }
 
-func (p *printer) overview(v *overview) {
-	p.Says, p.Well = v.Says, v.AllWell
+func (p *printer) overview(v *overview, verdict *inspect.Verdict) {
+	p.verdict(verdict)
 	p.add(section{Filter: searchForm("")})
-	if v.Objects != nil {
-		p.field(v.Objects)
+	for _, s := range p.folded {
+		p.add(s)
 	}
-	p.failing(v)
-	p.health(v.Checks)
+	unfolded := len(p.Sections)
+	defer func() {
+		for i := unfolded; i < len(p.Sections); i++ {
+			p.Sections[i].Fold = true
+		}
+	}()
 	p.historyCharts(v.History)
 	p.controllers(v.Controllers)
 	p.runningNow(v)
@@ -231,7 +252,11 @@ func (p *printer) overview(v *overview) {
 	}
 	p.needs(v.Needs)
 	p.graph(v.WakesWhat)
+	p.health(v.Checks)
 }
+
+// later has a section added after those that are not folded.
+func (p *printer) later(s section) { p.folded = append(p.folded, s) }
 
 func (p *printer) health(checks []reconcile.Check) {
 	var rows [][]cell
@@ -284,18 +309,18 @@ func (p *printer) remarks(c summary) cell {
 		says = append(says, "waits for "+c.Waiting+" to sync")
 	}
 	if len(c.Slowed) > 0 {
-		says = append(says, slowed(c))
-	}
-	if c.Held < c.Shards {
-		says = append(says, fmt.Sprintf("runs %d of %d shards", c.Held, c.Shards))
+		says = append(says, fmt.Sprintf("keys that are slowed, since their spec changes too often: %d", len(c.Slowed)))
 	}
 	if wait := p.now.Sub(c.Oldest); !c.Oldest.IsZero() && wait > time.Minute {
 		says = append(says, "the oldest ready key waits for "+short(wait))
 	}
-	if len(says) == 0 {
-		return cell{}
+	if len(says) > 0 {
+		return bad(strings.Join(says, "; "))
 	}
-	return bad(strings.Join(says, "; "))
+	if c.Held < c.Shards { // which is as it should be: others have the rest
+		return looks("dim", fmt.Sprintf("runs %d of %d shards", c.Held, c.Shards))
+	}
+	return cell{}
 }
 
 func (p *printer) runningNow(v *overview) {
@@ -322,26 +347,20 @@ func (p *printer) run(controller string, r reconcile.RunSnapshot) []cell {
 	return []cell{what, plain(short(p.now.Sub(r.Since))), some(r.Attempt, "bad"), remark}
 }
 
-func (p *printer) failing(v *overview) {
-	s := section{Title: "Failing keys", Columns: []string{"controller", "key", "attempts", "why it is not running", "last error"}, Empty: "no key's last run failed"}
-	if v.FailingMore {
-		s.Note = "there are more; these have the most failures in a row"
-	}
-	for _, k := range v.Failing {
-		s.Rows = append(s.Rows, []cell{
-			linked(k.Controller, filter{controller: k.Controller, state: failed, order: "failures"}.link()),
-			linked(k.Key, keyLink(k.Controller, k.exact)), number(k.Attempts), long(k.Because), lastError(k.keyRow),
-		})
-	}
-	p.add(s)
-}
-
 // attempts is bad news unless the key only asked to be run again.
 func attempts(k keyRow) cell {
 	if !k.Failing {
 		return some(k.Attempts, "")
 	}
 	return some(k.Attempts, "bad")
+}
+
+// failingSince is since when a key fails, if it does.
+func failingSince(k keyRow, now time.Time) cell {
+	if k.FailingSince.IsZero() {
+		return cell{}
+	}
+	return moment(k.FailingSince, now)
 }
 
 // lastError is bad news unless the run was only asked to wait.
@@ -506,7 +525,11 @@ func lease(l reconcile.LeaseSnapshot) []cell {
 	case l.Running:
 		here = looks("bad", "lost, its last runs are ending")
 	}
-	return []cell{number(l.Shard), plain(l.Name), here, plain(cmp.Or(l.Holder, "not known"))}
+	holder := cmp.Or(l.Holder, "not known")
+	if l.Held {
+		holder = cmp.Or(l.Holder, "this server")
+	}
+	return []cell{number(l.Shard), plain(l.Name), here, plain(holder)}
 }
 
 func (p *printer) caches(all []cacheView) {
@@ -718,6 +741,7 @@ func (p *printer) key(v *keyView) {
 			{plain("since"), moment(k.Since, p.now)},
 			{plain("runs next"), moment(k.Next, p.now)},
 			{plain("failures in a row"), attempts(*k)},
+			{plain("failing since"), failingSince(*k, p.now)},
 			{plain("last error"), lastError(*k)},
 			{plain("added for"), long(strings.Join(k.Reasons, ", "))},
 			{plain("priority"), looks("num", strconv.Itoa(k.Priority))},

@@ -89,9 +89,9 @@ func TestNextPageOfLongNamesIsReached(t *testing.T) {
 	})
 }
 
-// The sentence gave the number of failing keys that the page shows, ten of a controller, as
-// that of all.
-func TestSentenceSaysThatMoreKeysFailThanAreShown(t *testing.T) {
+// All keys that fail for one cause are counted: a sentence gave the number of those that the page
+// shows, ten of a controller.
+func TestVerdictCountsAllKeysThatFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := must(reconcile.New("files", reconcile.Func[string](func(context.Context, string) (reconcile.Result, error) {
 			return reconcile.Result{}, errors.New("the disk is full")
@@ -109,13 +109,13 @@ func TestSentenceSaysThatMoreKeysFailThanAreShown(t *testing.T) {
 		defer running(t, &m)()
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		wantAll(t, get(t, h, http.StatusOK, "format", "text"), "; more than 9 other keys fail", "there are more")
+		wantAll(t, get(t, h, http.StatusOK, "format", "text"), "Not well. 1 cause.", "fails: the disk is full", "300 keys of files")
 	})
 }
 
 // "Nothing fails, and nothing is stuck", said the page of a controller without workers, and
 // of one whose workers were busy for an hour.
-func TestSentenceNamesKeysThatWaitForAWorker(t *testing.T) {
+func TestVerdictNamesKeysThatWaitForAWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := must(reconcile.New("files", reconcile.Func[string](func(ctx context.Context, key string) (reconcile.Result, error) {
 			<-ctx.Done()
@@ -128,13 +128,13 @@ func TestSentenceNamesKeysThatWaitForAWorker(t *testing.T) {
 		h := must(debug.New(&m, &debug.Options{Logger: slog.New(slog.DiscardHandler)}))
 		defer running(t, &m)()
 		time.Sleep(time.Minute)
-		wantAll(t, get(t, h, http.StatusOK, "format", "text"), "Nothing fails, and nothing is stuck.")
+		wantAll(t, get(t, h, http.StatusOK, "format", "text"), "Under way. 1 cause.", "the worker of files is busy, 1 key waits, the first for 1 min")
 		time.Sleep(time.Hour)
-		wantAll(t, get(t, h, http.StatusOK, "format", "text"), "In the way: a key of files has been ready for 1 h 1 min.")
+		wantAll(t, get(t, h, http.StatusOK, "format", "text"), "Not well. 1 cause.", "the worker of files is busy, 1 key waits, the first for 1 h 1 min")
 		if err := c.SetWorkers(0); err != nil {
 			t.Fatal(err)
 		}
-		wantAll(t, get(t, h, http.StatusOK, "format", "text"), "In the way: controller files has no workers.")
+		wantAll(t, get(t, h, http.StatusOK, "format", "text"), "no workers: it has no workers", "controller files")
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/inspect"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/objects"
 )
@@ -30,13 +31,10 @@ type objectLine struct {
 // What the views of objects are made of.
 type (
 	objectsView struct {
-		Kind    string `json:"kind"`
-		Total   int    `json:"total"`
-		Ready   int    `json:"ready"`
-		Pausing int    `json:"paused"`
-		Ending  int    `json:"deleting"`
-		Broken  int    `json:"undecodable"`
-		Partial bool   `json:"partial,omitempty"` // they are those of this server's shards
+		Kind    string         `json:"kind"`
+		Total   int            `json:"total"`
+		States  map[string]int `json:"states"`            // how many are in which
+		Partial bool           `json:"partial,omitempty"` // they are those of this server's shards
 
 		Contains string      `json:"contains,omitempty"`
 		State    string      `json:"state,omitempty"`
@@ -57,9 +55,9 @@ type (
 		Finalizers  []string          `json:"finalizers,omitempty"`
 		Conditions  []store.Condition `json:"conditions,omitempty"`
 		Error       string            `json:"error,omitempty"` // it cannot be decoded
+		State       string            `json:"state"`           // one of inspect.States
 		exact       store.Key
 		object      objects.Object
-		keyFails    bool // the last run of its key failed, whatever is stored
 	}
 
 	objectView struct {
@@ -76,8 +74,11 @@ type (
 	}
 )
 
+// notReady is the one filter of objects that is no state.
+const notReady = "not ready"
+
 // The states that objects can be filtered by.
-var objectStates = []string{"ready", "not ready", "failing", "waiting", "deleting", "paused", "undecodable"}
+var objectStates = append([]string{notReady}, inspect.States()...)
 
 func (h *handler) objectKind(name string) (objects.Kind, error) {
 	for _, k := range h.o.Objects {
@@ -88,9 +89,10 @@ func (h *handler) objectKind(name string) (objects.Kind, error) {
 	return nil, fmt.Errorf("%w: the objects of that kind are not shown here", errNoView)
 }
 
-func rowOfObject(o objects.Object) objectRow {
+func rowOfObject(o objects.Object, state string) objectRow {
 	r := objectRow{
-		Kind: o.Kind, Key: o.Key().String(), Phase: string(o.Phase), Generation: o.Generation, Observed: o.ObservedGeneration,
+		State: state,
+		Kind:  o.Kind, Key: o.Key().String(), Phase: string(o.Phase), Generation: o.Generation, Observed: o.ObservedGeneration,
 		Created: o.Created, Deleted: o.Deleted, Paused: o.Paused, PausedSince: o.PausedSince, Finalizers: slices.Clone(o.Finalizers), Conditions: slices.Clone(o.Conditions),
 		exact: o.Key(), object: o,
 	}
@@ -102,23 +104,10 @@ func rowOfObject(o objects.Object) objectRow {
 
 // in reports whether the object is in one of objectStates; every one is in "".
 func (r objectRow) in(state string) bool {
-	switch state {
-	case "ready":
-		return r.declared()
-	case "not ready":
-		return r.Error == "" && !r.declared()
-	case "failing":
-		return r.Error == "" && r.failing()
-	case "waiting": // for its turn, or for another object: not ready for no other reason
-		return r.Error == "" && !r.declared() && !r.failing() && !r.Paused && r.Deleted.IsZero()
-	case "deleting":
-		return !r.Deleted.IsZero()
-	case "paused":
-		return r.Paused
-	case "undecodable":
-		return r.Error != ""
+	if state == notReady {
+		return r.State != asDeclared && r.Error == ""
 	}
-	return true
+	return state == "" || r.State == state
 }
 
 // objectPage looks at all objects of a kind and shows some, in the order of their keys.
@@ -131,11 +120,11 @@ func (h *handler) objectPage(ctx context.Context, q url.Values) (*objectsView, e
 	if v.State != "" && !slices.Contains(objectStates, v.State) {
 		return nil, fmt.Errorf("%w: no state of that name", errBadQuery)
 	}
-	fails, err := h.failingKeys(ctx, k.Kind())
+	state, err := h.looker.States(ctx, k.Kind())
 	if err != nil {
 		return nil, err
 	}
-	rows, err := v.read(ctx, k, fails, q.Get("after"))
+	rows, err := v.read(ctx, k, state, q.Get("after"))
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +141,8 @@ func (h *handler) objectPage(ctx context.Context, q url.Values) (*objectsView, e
 
 // read counts all objects, and returns the first of those that are wanted after a key:
 // one more than fit, if there are more.
-func (v *objectsView) read(ctx context.Context, k objects.Kind, fails map[string]bool, after string) ([]objectRow, error) {
+func (v *objectsView) read(ctx context.Context, k objects.Kind, state func(objects.Object) string, after string) ([]objectRow, error) {
+	v.States = map[string]int{}
 	rows := make([]objectRow, 0, 2*pageRows)
 	for o, err := range objects.States(ctx, k, store.Selector{}) {
 		if err == nil && ctx.Err() != nil {
@@ -161,9 +151,9 @@ func (v *objectsView) read(ctx context.Context, k objects.Kind, fails map[string
 		if err != nil {
 			return nil, err
 		}
-		r := rowOfObject(o)
-		r.keyFails = fails[r.Key]
-		v.count(r)
+		r := rowOfObject(o, state(o))
+		v.Total++
+		v.States[r.State]++
 		if r.Key <= after || !strings.Contains(r.Key, v.Contains) || !r.in(v.State) {
 			continue
 		}
@@ -178,15 +168,6 @@ func (v *objectsView) read(ctx context.Context, k objects.Kind, fails map[string
 func firstRows(rows []objectRow) []objectRow {
 	slices.SortFunc(rows, func(a, b objectRow) int { return strings.Compare(a.Key, b.Key) })
 	return rows[:min(len(rows), pageRows+1)]
-}
-
-func (v *objectsView) count(r objectRow) {
-	v.Total++
-	for state, n := range map[string]*int{"ready": &v.Ready, "paused": &v.Pausing, "deleting": &v.Ending, "undecodable": &v.Broken} {
-		if r.in(state) {
-			*n++
-		}
-	}
 }
 
 // object shows one object whole.
@@ -211,7 +192,7 @@ func (h *handler) object(ctx context.Context, kind, printed string) (*objectView
 	if err != nil {
 		return nil, err
 	}
-	v := &objectView{objectRow: rowOfObject(o), UID: o.UID, Revision: o.Revision, Owners: slices.Clone(o.Owners), HeldUp: heldUp(o, time.Now())}
+	v := &objectView{objectRow: rowOfObject(o, h.looker.StateOf(ctx, o)), UID: o.UID, Revision: o.Revision, Owners: slices.Clone(o.Owners), HeldUp: heldUp(o, time.Now())}
 	if o.Err == nil {
 		if v.Object, err = o.JSON(); err != nil {
 			return nil, err
@@ -263,7 +244,7 @@ func heldUp(o objects.Object, now time.Time) string {
 func (h *handler) searchObjects(ctx context.Context, v *searchView) {
 	for _, k := range h.o.Objects {
 		page := &objectsView{Contains: v.Contains}
-		rows, err := page.read(ctx, k, nil, "")
+		rows, err := page.read(ctx, k, inspect.StateOf, "")
 		if err != nil {
 			v.Unlisted = append(v.Unlisted, fmt.Sprintf("%s (%v)", k.Kind(), err))
 			continue
@@ -291,15 +272,15 @@ func (p *printer) objectsPage(v *objectsView) {
 	form := &filterForm{Hidden: [][2]string{{"view", "objects"}, {"kind", v.Kind}}, Search: v.Contains, Hint: "key contains"}
 	form.States = []choice{{"", "in any state", v.State == ""}}
 	for _, s := range objectStates {
-		form.States = append(form.States, choice{s, s, v.State == s})
+		form.States = append(form.States, choice{s, stateText(s), v.State == s})
 	}
 	of := "in all"
 	if v.Partial {
 		of = "of this server's shards; others have the rest"
 	}
-	note := fmt.Sprintf("%s %s: %d ready, %d in deletion, %d paused", grouped(fmt.Sprint(v.Total)), of, v.Ready, v.Ending, v.Pausing)
-	if v.Broken > 0 {
-		note += fmt.Sprintf("; %d cannot be decoded", v.Broken)
+	note := fmt.Sprintf("%s %s", grouped(fmt.Sprint(v.Total)), of)
+	for i, state := range slices.DeleteFunc(inspect.States(), func(s string) bool { return v.States[s] == 0 }) {
+		note += map[bool]string{true: ": ", false: ", "}[i == 0] + grouped(fmt.Sprint(v.States[state])) + " " + stateText(state)
 	}
 	s := p.objectTable(v.Objects, false)
 	s.Filter, s.Note, s.Empty = form, note, "there are none of that sort"
@@ -310,14 +291,14 @@ func (p *printer) objectsPage(v *objectsView) {
 }
 
 func (p *printer) objectTable(rows []objectRow, kinds bool) section {
-	s := section{Columns: []string{"kind", "key", "phase", "age", "generation", "seen", "conditions", "finalizers", "remarks"}}
+	s := section{Columns: []string{"kind", "key", "state", "phase", "age", "generation", "seen", "conditions", "finalizers", "remarks"}}
 	for _, r := range rows {
 		kind := cell{}
 		if kinds {
 			kind = linked(r.Kind, link("view", "objects", "kind", r.Kind))
 		}
 		s.Rows = append(s.Rows, []cell{
-			kind, linked(r.Key, objectLink(r.Kind, r.exact)), phase(r), age(r.Created, p.now), number(r.Generation), seen(r),
+			kind, linked(r.Key, objectLink(r.Kind, r.exact)), looks(stateTone(r.State), stateText(r.State)), phase(r), age(r.Created, p.now), number(r.Generation), seen(r),
 			long(conditions(r.Conditions)), plain(strings.Join(r.Finalizers, ", ")), remarksOf(r, p.now),
 		})
 	}
@@ -325,10 +306,7 @@ func (p *printer) objectTable(rows []objectRow, kinds bool) section {
 }
 
 func phase(r objectRow) cell {
-	c := looks("warn", cmp.Or(r.Phase, "not reconciled yet"))
-	if r.in("ready") {
-		c.Look = "good"
-	}
+	c := looks("", cmp.Or(r.Phase, "not reconciled yet"))
 	if r.Error != "" {
 		return cell{}
 	}
@@ -406,6 +384,7 @@ func (p *printer) objectSections(v *objectView, whole bool) {
 		}
 	}
 	pair("cannot be decoded", bad(v.Error))
+	pair("state", looks(stateTone(v.State), stateText(v.State)))
 	pair("phase", phase(v.objectRow))
 	pair("deletion", bad(v.HeldUp))
 	if v.Paused {
@@ -504,7 +483,7 @@ func objectActions(r objectRow) (links []cell) {
 	}
 	for _, f := range r.Finalizers {
 		links = append(links, cell{
-			Text: actionTexts[removeFinalizer].button + " " + clean(f), Link: link("ask", string(removeFinalizer), "kind", r.Kind, "key", r.Key, "finalizer", f),
+			Text: actionTexts[removeFinalizer].button + " " + clean(f), Look: "danger", Link: link("ask", string(removeFinalizer), "kind", r.Kind, "key", r.Key, "finalizer", f),
 		})
 	}
 	return links

@@ -97,13 +97,13 @@ func TestPageSaysWhichSourceIsWaitedFor(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- m.Run(ctx) }() // ends at cancel
 		time.Sleep(time.Hour)
-		wantAll(t, get(t, h, http.StatusOK, "format", "text"), "In the way: controller things waits for source list to sync.", "none: no shard is held")
+		wantAll(t, get(t, h, http.StatusOK, "format", "text"), "runs nothing: source list has not listed everything yet", "controller things", "none: no shard is held")
 		if check := m.Checks(); !check[0].OK || !check[1].OK {
 			t.Errorf("%v, want that nothing is wrong", check)
 		}
 		close(listed)
 		time.Sleep(time.Second)
-		wantAll(t, get(t, h, http.StatusOK, "format", "text"), "Nothing fails, and nothing is stuck.")
+		wantAll(t, get(t, h, http.StatusOK, "format", "text"), "All is well: nothing fails, and nothing is stuck.")
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)

@@ -26,6 +26,12 @@ func writeText(b *bytes.Buffer, l *layout) {
 		if s.Title != "" {
 			fmt.Fprintf(b, "== %s\n", oneLine(s.Title))
 		}
+		for i, t := range s.Tiles {
+			b.WriteString(map[bool]string{true: "", false: " · "}[i == 0] + t.Lead + " " + t.Text)
+		}
+		if len(s.Tiles) > 0 {
+			b.WriteByte('\n')
+		}
 		if s.Note != "" {
 			fmt.Fprintf(b, "%s\n", oneLine(s.Note))
 		}
@@ -66,6 +72,12 @@ func writeTable(b *bytes.Buffer, s section) {
 		line := make([]string, len(r))
 		for i, c := range r {
 			line[i] = oneLine(c.Text)
+			if c.Lead != "" {
+				line[i] = oneLine(c.Lead + ": " + c.Text)
+			}
+			if len(c.Bar) > 0 {
+				line[i] = "" // the columns say it
+			}
 		}
 		rows = append(rows, line)
 	}

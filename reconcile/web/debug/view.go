@@ -15,6 +15,7 @@ import (
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/external"
+	"github.com/tendhq/tend/reconcile/inspect"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
 )
@@ -28,29 +29,26 @@ type (
 		Actions bool      `json:"actions"`           // may be asked for
 		Refresh int       `json:"refresh,omitempty"` // seconds until the browser asks again; 0: it does not
 		Done    string    `json:"done,omitempty"`    // what the request before this one did
+		Unfold  bool      `json:"-"`                 // what is folded
 
-		Overview   *overview    `json:"overview,omitempty"`
-		Controller *oneView     `json:"controller,omitempty"`
-		Key        *keyView     `json:"key,omitempty"`
-		Events     *eventsView  `json:"events,omitempty"`
-		Drift      *driftView   `json:"drift,omitempty"`
-		Search     *searchView  `json:"search,omitempty"`
-		Objects    *objectsView `json:"objects,omitempty"`
-		Object     *objectView  `json:"object,omitempty"`
-		Ask        *askView     `json:"ask,omitempty"`
+		Overview   *overview        `json:"overview,omitempty"`
+		Verdict    *inspect.Verdict `json:"verdict,omitempty"` // of the page and of view=status
+		Controller *oneView         `json:"controller,omitempty"`
+		Key        *keyView         `json:"key,omitempty"`
+		Events     *eventsView      `json:"events,omitempty"`
+		Drift      *driftView       `json:"drift,omitempty"`
+		Search     *searchView      `json:"search,omitempty"`
+		Objects    *objectsView     `json:"objects,omitempty"`
+		Object     *objectView      `json:"object,omitempty"`
+		Ask        *askView         `json:"ask,omitempty"`
 	}
 
 	overview struct {
-		Says        string            `json:"says"` // whether all is as declared, and if not, what is in the way
-		AllWell     bool              `json:"allIsWell"`
 		Checks      []reconcile.Check `json:"checks"`
 		Controllers []summary         `json:"controllers"`
-		Objects     *fieldView        `json:"objects,omitempty"`     // all of them, by kind
-		History     *historyView      `json:"history,omitempty"`     // of an hour
-		Running     []runRow          `json:"running"`               // longest first
-		Busy        int               `json:"busy"`                  // of which these are some
-		Failing     []controllerKey   `json:"failing"`               // most attempts first
-		FailingMore bool              `json:"failingMore,omitempty"` // there are more than those
+		History     *historyView      `json:"history,omitempty"` // of an hour
+		Running     []runRow          `json:"running"`           // longest first
+		Busy        int               `json:"busy"`              // of which these are some
 		Buckets     []bucketView      `json:"buckets,omitempty"`
 		Leases      []leaseView       `json:"leases,omitempty"`
 		Caches      []cacheView       `json:"caches"`
@@ -268,6 +266,7 @@ func (h *handler) makeView(ctx context.Context, q url.Values) (*view, error) {
 	}
 	v := &view{Title: h.o.Title, At: time.Now(), Actions: h.o.Authorise != nil, Done: actionTexts[reconcile.Action(q.Get("done"))].done}
 	var err error
+	v.Unfold = q.Get("unfold") == "all"
 	if v.Refresh, err = readRefresh(q.Get("refresh")); err != nil {
 		return nil, err
 	}
@@ -276,6 +275,8 @@ func (h *handler) makeView(ctx context.Context, q url.Values) (*view, error) {
 		v.Ask, err = h.ask(ctx, q)
 	case q.Get("view") == "objects":
 		v.Objects, err = h.objectPage(ctx, q)
+	case q.Get("view") == "status":
+		v.Verdict, err = h.looker.Look(ctx)
 	case q.Get("view") == "object":
 		v.Object, err = h.object(ctx, q.Get("kind"), q.Get("key"))
 	case q.Get("view") == "search":
@@ -291,20 +292,25 @@ func (h *handler) makeView(ctx context.Context, q url.Values) (*view, error) {
 	case q.Has("c"):
 		v.Controller, err = h.one(ctx, q)
 	default:
-		v.Overview, err = h.overview(ctx)
+		if v.Verdict, err = h.looker.Look(ctx); err == nil {
+			v.Overview = h.overview()
+		}
 	}
 	if err != nil {
 		return nil, err
 	}
+	verdict := v.Verdict // has cut its texts itself, and is others' too
+	v.Verdict = nil
 	cutAll(reflect.ValueOf(v))
+	v.Verdict = verdict
 	return v, nil
 }
 
-func (h *handler) overview(ctx context.Context) (*overview, error) {
+func (h *handler) overview() *overview {
 	v := &overview{
 		Checks: h.manager.Checks(), Graph: text(h.manager.Mermaid()), WakesWhat: h.manager.Graph(),
 		// Empty lists: JSON's null is none, for those that go through them.
-		Controllers: []summary{}, Running: []runRow{}, Failing: []controllerKey{}, Caches: []cacheView{},
+		Controllers: []summary{}, Running: []runRow{}, Caches: []cacheView{},
 	}
 	v.WakesWhat.Nodes = append([]reconcile.GraphNode{}, v.WakesWhat.Nodes...)
 	v.WakesWhat.Edges = append([]reconcile.GraphEdge{}, v.WakesWhat.Edges...)
@@ -314,14 +320,6 @@ func (h *handler) overview(ctx context.Context) (*overview, error) {
 		for _, r := range snap.Running {
 			v.Running = append(v.Running, runRow{c.Name(), fewKeys(r)})
 		}
-		page, err := c.Keys(ctx, reconcile.KeyQuery{Failed: true, Order: queue.ByFailures, Limit: fewRows})
-		if err != nil {
-			return nil, err
-		}
-		for _, k := range page.Keys {
-			v.Failing = append(v.Failing, controllerKey{Controller: c.Name(), keyRow: rowOf(k, snap)})
-		}
-		v.FailingMore = v.FailingMore || page.More
 		for _, l := range c.Leases() {
 			v.Leases = append(v.Leases, leaseView{c.Name(), l})
 		}
@@ -329,17 +327,10 @@ func (h *handler) overview(ctx context.Context) (*overview, error) {
 	slices.SortStableFunc(v.Running, func(a, b runRow) int { return a.Since.Compare(b.Since) })
 	v.Busy = len(v.Running)
 	v.Running = v.Running[:min(len(v.Running), someRows)]
-	slices.SortStableFunc(v.Failing, func(a, b controllerKey) int { return b.Attempts - a.Attempts })
-	v.FailingMore = v.FailingMore || len(v.Failing) > someRows
-	v.Failing = v.Failing[:min(len(v.Failing), someRows)]
-	if len(h.o.Objects) > 0 {
-		v.Objects = h.field(ctx)
-	}
 	h.surroundings(v)
 	v.History = h.history.view()
 	v.Needs = h.kindsThatNeed()
-	v.Says, v.AllWell = v.sentence(time.Now())
-	return v, nil
+	return v
 }
 
 // surroundings is what there is besides controllers.

@@ -1,4 +1,4 @@
-package store
+package shape
 
 import (
 	"bytes"
@@ -114,11 +114,11 @@ func TestSecretIsHiddenByItsPlace(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			tree, err := readTree(data)
-			if err != nil {
+			var tree any
+			if err := json.Unmarshal(data, &tree); err != nil {
 				t.Fatal(err)
 			}
-			if got, err := json.Marshal(hideFields(reflect.ValueOf(c.v), tree)); err != nil || string(got) != c.want {
+			if got, err := json.Marshal(hide(c.v, tree)); err != nil || string(got) != c.want {
 				t.Errorf("got %s, error %v, want %s", got, err, c.want)
 			}
 		})
@@ -139,18 +139,36 @@ func (p *declaredPointer) UnmarshalJSON(data []byte) error {
 	return p.Time.UnmarshalJSON(data)
 }
 
-// refusal is why a spec of this value is refused, for its type or for what is in it.
-func refusal(t *testing.T, spec any) error {
+// refusedFor is why a spec of this value is refused, for its type or for what is in it.
+func refusedFor(t *testing.T, spec any) error {
 	t.Helper()
 	v := reflect.New(reflect.TypeOf(spec))
 	v.Elem().Set(reflect.ValueOf(spec))
-	f, err := newForm(v.Type().Elem(), "Spec")
-	if err != nil {
-		return err
+	n, b := nodeOf(place{Type: v.Type().Elem()}, "Spec")
+	if b.unkept != nil {
+		return b.unkept
 	}
-	r := new(report)
-	r.in("Spec", f, v.Elem(), firstDepth)
-	return r.refused
+	_, err := n.check("Spec", v.Elem(), true)
+	return err
+}
+
+func hide(v, tree any) any {
+	n, _ := nodeOf(place{Type: reflect.TypeOf(v)}, "Spec")
+	return n.hidden(addressable(reflect.ValueOf(v)), tree, "(secret)")
+}
+
+// found collects what is secret in a value.
+type found map[string]bool
+
+func (f found) Text(s string)   { f[s] = true }
+func (f found) Number(s string) { f[s] = true }
+func (f found) Enough() bool    { return false }
+
+func search(v any, tagged bool) found {
+	f := found{}
+	n, _ := nodeOf(place{Type: reflect.TypeOf(v)}, "Spec")
+	n.search(addressable(reflect.ValueOf(v)), tagged, 0, f)
+	return f
 }
 
 // byItsPointer encodes itself if it can be addressed: JSON does not ask one in a map.
@@ -160,7 +178,7 @@ func (p *byItsPointer) MarshalJSON() ([]byte, error) {
 	if p.Fails {
 		return nil, errors.New("moody")
 	}
-	return []byte("1"), nil
+	return []byte("{}"), nil
 }
 
 // noText is no text, although it has the method.
@@ -170,15 +188,13 @@ func (noText) MarshalText() ([]byte, error) { return []byte("half"), errors.New(
 
 // The text that a secret makes of itself is secret too; what it failed to make is none.
 func TestTextThatASecretMakesOfItselfIsFound(t *testing.T) {
-	made, empty := newSecrets([]string{"1-2"}), newSecrets([]string{"half of {} or &{}, 0-0, 0, invalid IP"})
-	made.walk(reflect.ValueOf(pair{1, 2}), true, 0)
-	empty.walk(reflect.ValueOf(struct {
+	made, empty := search(pair{1, 2}, true), search(struct {
 		A *noText
 		B netip.Addr
 		C pair
-	}{A: new(noText)}), true, 0)
-	if !made.found["1-2"] || len(empty.found) > 0 {
-		t.Errorf("found are %v, and of what is empty or no text %v", made.found, empty.found)
+	}{A: new(noText)}, true)
+	if !made["1-2"] || len(empty) > 0 {
+		t.Errorf("found are %v, and of what is empty or no text %v", made, empty)
 	}
 }
 
@@ -197,7 +213,7 @@ func TestTypeThatEncodesItselfByItsPointerIsAskedAsJSONDoes(t *testing.T) {
 		"a key that can":     &struct{ A map[pair]int }{map[pair]int{{1, 2}: 1}},
 	} {
 		_, fails := json.Marshal(v)
-		if err := refusal(t, reflect.ValueOf(v).Elem().Interface()); (err != nil) != (fails != nil) {
+		if err := refusedFor(t, reflect.ValueOf(v).Elem().Interface()); (err != nil) != (fails != nil) {
 			t.Errorf("%s: got error %v, and of JSON %v", place, err, fails)
 		}
 	}
@@ -232,14 +248,14 @@ func TestValuesOfMapsThatEncodeThemselvesByTheirPointers(t *testing.T) {
 		v    any
 		want string // empty: it is written and read back
 	}{
-		"a map":             {struct{ A map[string]readsByItsPointer }{map[string]readsByItsPointer{"x": one}}, "Spec.A[]: store.readsByItsPointer is in a map"},
-		"a field in a map":  {struct{ A map[string]inner }{map[string]inner{"x": {one}}}, "Spec.A[].X: store.readsByItsPointer is in a map"},
-		"an array in a map": {struct{ A map[string][1]inner }{map[string][1]inner{"x": {{one}}}}, "Spec.A[][].X: store.readsByItsPointer is in a map"},
+		"a map":             {struct{ A map[string]readsByItsPointer }{map[string]readsByItsPointer{"x": one}}, "Spec.A[]: shape.readsByItsPointer is in a map"},
+		"a field in a map":  {struct{ A map[string]inner }{map[string]inner{"x": {one}}}, "Spec.A[].X: shape.readsByItsPointer is in a map"},
+		"an array in a map": {struct{ A map[string][1]inner }{map[string][1]inner{"x": {{one}}}}, "Spec.A[][].X: shape.readsByItsPointer is in a map"},
 		"beside one in a list": {struct {
 			A []inner
 			B map[string]inner
-		}{[]inner{{one}}, map[string]inner{"x": {one}}}, "Spec.B[].X: store.readsByItsPointer is in a map"},
-		"a text beside the method": {struct{ A map[string]mixed }{map[string]mixed{"x": {1}}}, "Spec.A[]: store.mixed is in a map"},
+		}{[]inner{{one}}, map[string]inner{"x": {one}}}, "Spec.B[].X: shape.readsByItsPointer is in a map"},
+		"a text beside the method": {struct{ A map[string]mixed }{map[string]mixed{"x": {1}}}, "Spec.A[]: shape.mixed is in a map"},
 		"a field that JSON drops":  {struct{ A map[string]hidesByItsPointer }{}, "Spec.A[].a: int is unexported"},
 
 		"a pointer in a map":  {struct{ A map[string]*readsByItsPointer }{map[string]*readsByItsPointer{"x": &one}}, ""},
@@ -249,9 +265,9 @@ func TestValuesOfMapsThatEncodeThemselvesByTheirPointers(t *testing.T) {
 		"that reads as usual": {struct{ A map[string]byItsPointer }{map[string]byItsPointer{"x": {}}}, ""},
 		"its own method":      {struct{ A map[string]time.Time }{map[string]time.Time{"x": {}}}, ""},
 	} {
-		err := refusal(t, c.v)
+		err := refusedFor(t, c.v)
 		if c.want != "" {
-			if !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), c.want) {
+			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s: got error %v, want %q", what, err, c.want)
 			}
 			continue
@@ -277,7 +293,14 @@ type (
 	// halfText has no method that reads it, and evenText one that forgets a bit.
 	halfText struct{ A int }
 	evenText int
+	named    struct{ Namespace, Name string }
 )
+
+func (n named) MarshalText() ([]byte, error) { return []byte(n.Namespace + "/" + n.Name), nil }
+func (n *named) UnmarshalText(b []byte) error {
+	n.Namespace, n.Name, _ = strings.Cut(string(b), "/")
+	return nil
+}
 
 func (p prefixed) MarshalText() ([]byte, error) { return []byte("p-" + p), nil }
 func (p *prefixed) UnmarshalText(b []byte) error {
@@ -315,7 +338,7 @@ func TestMapsAreWrittenIfTheirKeysAreReadBack(t *testing.T) {
 		"times":                           {map[time.Time]int{at: 1, at.Add(1): 2}, true},
 		"addresses":                       {map[netip.Addr]int{netip.MustParseAddr("10.0.0.1"): 1, {}: 2}, true},
 		"an address without a text":       {map[netip.Prefix]int{netip.PrefixFrom(netip.MustParseAddr("10.0.0.1"), -1): 1}, false},
-		"keys of fields of strings":       {map[Key]int{{Name: "a"}: 1}, true},
+		"keys of fields of strings":       {map[named]int{{Name: "a"}: 1}, true},
 	} {
 		data, err := json.Marshal(c.m)
 		read := reflect.New(reflect.TypeOf(c.m))
@@ -325,13 +348,13 @@ func TestMapsAreWrittenIfTheirKeysAreReadBack(t *testing.T) {
 		if kept := err == nil && reflect.DeepEqual(read.Elem().Interface(), c.m); kept != c.want {
 			t.Fatalf("%s: JSON reads %v back, error %v: the test is wrong", what, read.Elem(), err)
 		}
-		if err := refusal(t, c.m); (err == nil) != c.want {
+		if err := refusedFor(t, c.m); (err == nil) != c.want {
 			t.Errorf("%s: got error %v, and JSON keeps them: %v", what, err, c.want)
 		}
 	}
 	// Which location a time has says nothing of when it is, and depends on the machine.
 	for _, key := range []time.Time{at.In(time.FixedZone("X", 3600)), at.Local(), time.Now()} {
-		if err := refusal(t, map[time.Time]int{key: 1}); err != nil {
+		if err := refusedFor(t, map[time.Time]int{key: 1}); err != nil {
 			t.Errorf("%v: %v", key, err)
 		}
 	}
@@ -349,12 +372,12 @@ func TestEmbeddedStructsAreCheckedAsJSONWritesThem(t *testing.T) {
 		v    any
 		want string // empty: it can be written
 	}{
-		"in itself by turns": {Chicken{}, "Spec.Egg.Chicken: *store.Chicken is embedded in itself"},
+		"in itself by turns": {Chicken{}, "Spec.Egg.Chicken: *shape.Chicken is embedded in itself"},
 		"in itself, deep":    {struct{ A []Egg }{}, "is embedded in itself"},
 		"two that encode themselves": {struct {
 			pair
 			netip.Addr
-		}{}, "Spec.pair: store.pair is embedded"},
+		}{}, "Spec.pair: shape.pair is embedded"},
 		"blank fields": {struct {
 			A int
 			_ complex128
@@ -368,8 +391,8 @@ func TestEmbeddedStructsAreCheckedAsJSONWritesThem(t *testing.T) {
 			number `json:",inline"`
 		}{}, ""},
 	} {
-		err := refusal(t, c.v)
-		if c.want == "" && err != nil || c.want != "" && (!errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), c.want)) {
+		err := refusedFor(t, c.v)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: got error %v, want %q", what, err, c.want)
 		}
 	}
@@ -405,6 +428,9 @@ type (
 func (AsText) MarshalText() ([]byte, error)             { return []byte("x"), nil }
 func (*byRead) UnmarshalJSON([]byte) error              { return nil }
 func (declared) MarshalText() ([]byte, error)           { return []byte("x"), nil }
+func (*declared) UnmarshalText([]byte) error            { return nil }
+func (*declaredByPointer) UnmarshalText([]byte) error   { return nil }
+func (*declaredOf[V]) UnmarshalText([]byte) error       { return nil }
 func (*declaredByPointer) MarshalText() ([]byte, error) { return []byte("x"), nil }
 func (declaredOf[V]) MarshalText() ([]byte, error)      { return []byte("x"), nil }
 func (declaredHalf) MarshalText() ([]byte, error)       { return []byte("x"), nil }
@@ -440,11 +466,11 @@ func TestMethodOfAnEmbeddedFieldLosesThoseBesideIt(t *testing.T) {
 		"a pointer's method": {struct {
 			byItsPointer
 			B int
-		}{}, "Spec.byItsPointer: store.byItsPointer is embedded"},
+		}{}, "Spec.byItsPointer: shape.byItsPointer is embedded"},
 		"no struct": {struct {
 			AsText
 			B int
-		}{}, "Spec.AsText: store.AsText is embedded"},
+		}{}, "Spec.AsText: shape.AsText is embedded"},
 		"an address that has a name": {struct {
 			netip.Addr `json:"addr"`
 			B          int
@@ -457,14 +483,14 @@ func TestMethodOfAnEmbeddedFieldLosesThoseBesideIt(t *testing.T) {
 		"in a struct that is embedded beside others": {struct {
 			B int
 			timed
-		}{}, "Spec.timed: store.timed is embedded"},
+		}{}, "Spec.timed: shape.timed is embedded"},
 		"deep in the spec":               {struct{ A map[string][]timed }{}, "Spec.A[][].Time: time.Time is embedded"},
-		"a text beside its method":       {declaredText{}, "Spec.ownEncoder: store.ownEncoder is embedded"},
-		"half of the methods of its own": {declaredHalf{}, "Spec.pair: store.pair is embedded, and its UnmarshalText"},
+		"a text beside its method":       {declaredText{}, "Spec.ownEncoder: shape.ownEncoder is embedded"},
+		"half of the methods of its own": {declaredHalf{}, "Spec.pair: shape.pair is embedded, and its UnmarshalText"},
 		"a method that reads": {struct {
 			byRead
 			B int
-		}{}, "Spec.byRead: store.byRead is embedded"},
+		}{}, "Spec.byRead: shape.byRead is embedded"},
 
 		"a pointer alone, that is made":       {declaredPointer{&time.Time{}}, ""},
 		"an empty map of what cannot be read": {struct{ A map[halfText]int }{}, ""},
@@ -483,8 +509,8 @@ func TestMethodOfAnEmbeddedFieldLosesThoseBesideIt(t *testing.T) {
 			B  int
 		}{}, ""},
 	} {
-		err := refusal(t, c.v)
-		if c.want == "" && err != nil || c.want != "" && (!errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), c.want)) {
+		err := refusedFor(t, c.v)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: got error %v, want %q", what, err, c.want)
 		}
 	}
@@ -547,8 +573,8 @@ func TestDepthIsCountedAsJSONNests(t *testing.T) {
 		reflect.TypeFor[deepPointer](), reflect.TypeFor[deepList](), reflect.TypeFor[deepMap](), reflect.TypeFor[deepArray](),
 		reflect.TypeFor[deepText](), reflect.TypeFor[deepValue](), reflect.TypeFor[deepOptions](), reflect.TypeFor[deepOuter](), reflect.TypeFor[deepNamed](),
 	} {
-		f, err := newForm(typ, "Spec")
-		if err != nil {
+		top, b := nodeOf(place{Type: typ}, "Spec")
+		if err := firstOf(b.uncopied, b.unkept); err != nil {
 			t.Fatal(err)
 		}
 		for n, refusals := 0, 0; n < 2*MaxDepth; n++ {
@@ -558,13 +584,12 @@ func TestDepthIsCountedAsJSONNests(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := new(report)
-			r.in("Spec", f, spec.Elem(), firstDepth)
-			if refused := r.refused != nil; refused != tooDeep(data) {
-				t.Errorf("%v with %d inside each other is refused: %v, and JSON of it is too deep: %v", typ, n, refused, tooDeep(data))
+			_, refused := top.check("Spec", spec.Elem(), true)
+			if deep := Deeper(data, MaxDepth); (refused != nil) != deep {
+				t.Errorf("%v with %d inside each other is refused: %v, and JSON of it is too deep: %v", typ, n, refused, deep)
 				break
 			}
-			if r.refused != nil {
+			if refused != nil {
 				refusals++
 			}
 			if n == 2*MaxDepth-1 && refusals == 0 {

@@ -2,7 +2,6 @@ package store
 
 import (
 	"cmp"
-	"encoding"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -10,7 +9,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -47,7 +45,7 @@ func (s *Store[S, T]) Redact(text string, objects ...*Object[S, T]) string {
 	}
 	all := slices.Clone(objects) // a kind without secrets costs no allocation for the list
 	clean := unknownSecrets
-	_ = s.call(func() error { clean = secretsIn([]string{text}, all...).redact(text); return nil })
+	_ = s.call(func() error { clean = s.secretsIn([]string{text}, all...).redact(text); return nil })
 	return clean
 }
 
@@ -66,7 +64,7 @@ func (s *Store[S, T]) RedactConditions(o *Object[S, T]) []Condition {
 		texts = append(texts, c.Reason, c.Message)
 	}
 	redact := func(string) string { return unknownSecrets }
-	_ = s.call(func() error { redact = secretsIn(texts, o).redact; return nil })
+	_ = s.call(func() error { redact = s.secretsIn(texts, o).redact; return nil })
 	for i := range conditions {
 		c := &conditions[i]
 		c.Reason, c.Message = redact(c.Reason), redact(c.Message)
@@ -155,31 +153,6 @@ func (e Event[S, T]) LogValue() slog.Value {
 	return slog.GroupValue(attrs...)
 }
 
-func isSecret(f reflect.StructField) bool {
-	return slices.Contains(strings.Split(f.Tag.Get("tend"), ","), "secret")
-}
-
-// hasSecret tells whether a type has a tagged field somewhere.
-func hasSecret(t reflect.Type, seen map[reflect.Type]bool) bool {
-	if seen[t] {
-		return false
-	}
-	seen[t] = true
-	switch t.Kind() {
-	case reflect.Pointer, reflect.Slice, reflect.Array:
-		return hasSecret(t.Elem(), seen)
-	case reflect.Map:
-		return hasSecret(t.Key(), seen) || hasSecret(t.Elem(), seen)
-	case reflect.Struct:
-		for f := range t.Fields() {
-			if isSecret(f) || hasSecret(f.Type, seen) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // maxSearch bounds the work for the texts that are shown together, as secrets.cost counts
 // it: seconds at worst, where a writer of the store has chosen both the secrets and
 // the texts.
@@ -197,12 +170,12 @@ type secrets struct {
 }
 
 // secretsIn looks for the secrets of objects in texts.
-func secretsIn[S, T any](texts []string, objects ...*Object[S, T]) *secrets {
+func (s *Store[S, T]) secretsIn(texts []string, objects ...*Object[S, T]) *secrets {
 	v := newSecrets(texts)
 	for _, o := range objects {
 		if o != nil && v.longest > 0 {
-			v.walk(reflect.ValueOf(&o.Spec).Elem(), false, 0)
-			v.walk(reflect.ValueOf(&o.Status).Elem(), false, 0)
+			s.spec.Secrets(&o.Spec, v)
+			s.status.Secrets(&o.Status, v)
 		}
 	}
 	return v
@@ -216,17 +189,17 @@ func newSecrets(texts []string) *secrets {
 	return v
 }
 
-// tooMuch reports whether the search was given up: then nothing of the texts is shown.
-func (c *secrets) tooMuch() bool { return c.cost > maxSearch }
+// Enough reports whether the search was given up: then nothing of the texts is shown.
+func (c *secrets) Enough() bool { return c.cost > maxSearch }
 
 // pay counts what the search for the forms of s costs. It reports whether to search: s can be
 // in a text, and the cost of all is not too much.
 func (c *secrets) pay(s string) bool {
-	if len(s) > c.longest || c.tooMuch() { // no form is shorter than s
+	if len(s) > c.longest || c.Enough() { // no form is shorter than s
 		return false
 	}
 	c.cost += len(c.texts) + 4*len(s) + 1024
-	return !c.tooMuch()
+	return !c.Enough()
 }
 
 func (c *secrets) look(form string) {
@@ -235,73 +208,15 @@ func (c *secrets) look(form string) {
 	}
 }
 
-func (c *secrets) walk(v reflect.Value, secret bool, depth int) {
-	if depth > MaxDepth || c.tooMuch() {
-		return
-	}
-	if secret {
-		c.addPrinted(v)
-	}
-	switch v.Kind() {
-	case reflect.Pointer, reflect.Interface:
-		if !v.IsNil() {
-			c.walk(v.Elem(), secret, depth+1)
-		}
-	case reflect.Struct:
-		for i := range v.NumField() {
-			c.walk(v.Field(i), secret || isSecret(v.Type().Field(i)), depth+1)
-		}
-	case reflect.Map:
-		for it := v.MapRange(); it.Next(); {
-			c.walk(it.Key(), secret, depth+1)
-			c.walk(it.Value(), secret, depth+1)
-		}
-	case reflect.Slice, reflect.Array:
-		if secret && v.Type().Elem().Kind() == reflect.Uint8 {
-			c.addBytes(v)
-			return
-		}
-		for i := range v.Len() {
-			c.walk(v.Index(i), secret, depth+1)
-		}
-	case reflect.String:
-		if secret {
-			c.addText(v.String())
-		}
-	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
-		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Float32, reflect.Float64:
-		if secret && !v.IsZero() {
-			if n := fmt.Sprint(v); c.pay(n) {
-				c.look(n)
-			}
-		}
+// Number takes a number that is secret; see [shape.Finder].
+func (c *secrets) Number(n string) {
+	if c.pay(n) {
+		c.look(n)
 	}
 }
 
-// addPrinted adds how a value prints itself.
-func (c *secrets) addPrinted(v reflect.Value) {
-	if !v.CanInterface() || v.IsZero() {
-		return
-	}
-	if p, ok := reflect.TypeAssert[fmt.Stringer](v); ok {
-		c.addText(fmt.Sprint(p)) // survives a String that panics
-	}
-	if p, ok := reflect.TypeAssert[encoding.TextMarshaler](v); ok {
-		if text, err := p.MarshalText(); err == nil {
-			c.addText(string(text))
-		}
-	}
-}
-
-func (c *secrets) addBytes(v reflect.Value) {
-	b := make([]byte, v.Len())
-	for i := range b {
-		b[i] = byte(v.Index(i).Uint())
-	}
-	c.addText(string(b))
-}
-
-func (c *secrets) addText(s string) {
+// Text takes a text that is secret.
+func (c *secrets) Text(s string) {
 	c.addForms(s)
 	if !strings.Contains(s, "\n") {
 		return
@@ -346,7 +261,7 @@ func (c *secrets) redact(text string) string {
 	if text == "" {
 		return text
 	}
-	if c.tooMuch() {
+	if c.Enough() {
 		return Redacted
 	}
 	var pairs []string

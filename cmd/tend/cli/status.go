@@ -1,0 +1,183 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/tendhq/tend/reconcile/inspect"
+	"github.com/tendhq/tend/reconcile/web/api"
+	"github.com/tendhq/tend/store/objects"
+)
+
+// errNotWell is what status ends with where the service is not well.
+var errNotWell = errors.New("the service is not well")
+
+// askPage asks the debug page of the service for a view, as JSON.
+func (r *command) askPage(ctx context.Context, view url.Values, to any) error {
+	if r.client == nil && r.debug == "" {
+		return errors.New("the service is not asked, only its store")
+	}
+	u, err := url.Parse(cmp.Or(r.debug, r.server))
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" { // its text has the address, maybe with a password
+		return errors.New("the address of the debug page cannot be understood")
+	}
+	if r.debug == "" {
+		u.Path = path.Join(path.Dir(u.Path), "debug")
+	}
+	view.Set("format", "json")
+	u.RawQuery = view.Encode()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return err
+	}
+	if token := r.Getenv("TEND_TOKEN"); token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := r.http.Do(req)
+	if err != nil {
+		return fmt.Errorf("%w: %w", api.ErrUnreachable, err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		u.RawQuery = ""
+		return fmt.Errorf("the debug page at %s answers %s", u.Redacted(), resp.Status)
+	}
+	if err := json.NewDecoder(io.LimitReader(resp.Body, 8<<20)).Decode(to); err != nil {
+		return fmt.Errorf("what is at %s is no debug page: %w", u.Redacted(), err)
+	}
+	return nil
+}
+
+// status prints the verdict of the service's page.
+func (r *command) status(ctx context.Context, _ []string) error {
+	var page struct{ Verdict *inspect.Verdict }
+	if err := r.askPage(ctx, url.Values{"view": {"status"}}, &page); err != nil {
+		return err
+	}
+	v := page.Verdict
+	if v == nil {
+		return errors.New("what answers in place of the debug page gives no verdict: -debug names something else, or the service is of an earlier version")
+	}
+	err := r.showStatus(v)
+	if err == nil && v.Level == inspect.NotWell {
+		err = errNotWell
+	}
+	return err
+}
+
+func (r *command) showStatus(v *inspect.Verdict) error {
+	if r.output != "table" {
+		return r.print(v)
+	}
+	fmt.Fprintln(r.Stdout, word(v.Says))
+	var counts []string
+	for _, state := range inspect.States() {
+		if n := v.States[state]; n > 0 {
+			counts = append(counts, fmt.Sprintf("%d %s", n, state))
+		}
+	}
+	if len(counts) > 0 {
+		fmt.Fprintln(r.Stdout, strings.Join(counts, ", "))
+	}
+	for _, n := range v.Notes {
+		fmt.Fprintln(r.Stdout, "note: "+word(n))
+	}
+	for i := range v.Causes {
+		r.showCause(v, &v.Causes[i])
+	}
+	if v.More > 0 {
+		fmt.Fprintf(r.Stdout, "\nand %d more causes\n", v.More)
+	}
+	fmt.Fprintln(r.Stdout)
+	w := tabwriter.NewWriter(r.Stdout, 0, 0, 2, ' ', 0)
+	for _, p := range v.Under {
+		fmt.Fprintf(w, "%s\t%s\n", word(p.Name), word(p.Says))
+	}
+	return w.Flush()
+}
+
+// showCause prints a cause: what and why, then how many since when, then what to do.
+func (r *command) showCause(v *inspect.Verdict, c *inspect.Cause) {
+	fmt.Fprintf(r.Stdout, "\n%s: %s\n  %s", word(c.What), word(c.Why), word(c.Many()))
+	if holds := c.Holding(); holds != "" {
+		fmt.Fprintf(r.Stdout, ", %s", word(holds))
+	}
+	if !c.Since.IsZero() {
+		fmt.Fprintf(r.Stdout, ", since %s (%s)", c.Since.UTC().Format(time.RFC3339), ageAt(c.Since, v.At))
+	}
+	if c.Example != "" {
+		fmt.Fprintf(r.Stdout, ", for example %s", word(c.Example))
+	}
+	fmt.Fprintln(r.Stdout)
+	for _, do := range c.Do {
+		text := do
+		if _, known := verbs[do]; known {
+			text = c.Command(do)
+		}
+		fmt.Fprintf(r.Stdout, "    %s\n", word(text))
+	}
+}
+
+// inStates keeps the objects that are in one of the states that were asked for: as the service
+// says, or, where only a store is asked, as far as what is stored tells.
+func (r *command) inStates(ctx context.Context, kind string, all []objects.Object) ([]objects.Object, error) {
+	wanted := strings.Split(r.states, ",")
+	for i, state := range wanted {
+		if wanted[i] = strings.TrimSpace(state); !slices.Contains(inspect.States(), wanted[i]) {
+			return nil, usage("-state %s: a state is one of %s", wanted[i], strings.Join(inspect.States(), ", "))
+		}
+	}
+	if r.client == nil && r.debug == "" {
+		return slices.DeleteFunc(all, func(o objects.Object) bool { return !slices.Contains(wanted, inspect.StateOf(o)) }), nil
+	}
+	keys := map[string]bool{}
+	for _, state := range wanted {
+		if err := r.keysIn(ctx, kind, state, keys); err != nil {
+			return nil, err
+		}
+	}
+	return slices.DeleteFunc(all, func(o objects.Object) bool { return !keys[o.Key().String()] }), nil
+}
+
+// keysIn adds the keys of the objects that the service says are in a state.
+func (r *command) keysIn(ctx context.Context, kind, state string, keys map[string]bool) error {
+	for after := ""; ; {
+		var page struct {
+			Objects struct {
+				Objects []struct{ Key string }
+				Next    string
+			}
+		}
+		view := url.Values{"view": {"objects"}, "kind": {kind}, "state": {state}}
+		if after != "" {
+			view.Set("after", after)
+		}
+		if err := r.askPage(ctx, view, &page); err != nil {
+			return err
+		}
+		for _, o := range page.Objects.Objects {
+			keys[o.Key] = true
+		}
+		next, err := url.ParseQuery(strings.TrimPrefix(page.Objects.Next, "?"))
+		if err != nil || next.Get("after") == "" || next.Get("after") == after {
+			return err
+		}
+		after = next.Get("after")
+	}
+}
+
+// ageAt is how long ago a time was at a moment.
+func ageAt(t, at time.Time) string {
+	return max(at.Sub(t), 0).Round(time.Second).String()
+}

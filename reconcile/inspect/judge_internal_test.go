@@ -1,0 +1,463 @@
+package inspect
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/queue/ratelimit"
+	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/cache"
+	"github.com/tendhq/tend/store/objects"
+)
+
+// now is a moment of the tables.
+var now = time.Date(2026, 3, 4, 23, 40, 0, 0, time.UTC)
+
+func ago(d time.Duration) time.Time { return now.Add(-d) }
+
+// object is one of the kind "db". Its edits are words: see below.
+func object(name string, edits ...string) objects.Object {
+	o := objects.Object{Kind: "db"}
+	o.Name, o.Generation = name, 1
+	set := func(kind string, is store.ConditionStatus, reason string, since time.Duration) {
+		o.Conditions = append(o.Conditions, store.Condition{Type: kind, Status: is, Reason: reason, Message: "m", ObservedGeneration: o.Generation, Since: ago(since)})
+	}
+	for _, e := range edits {
+		switch e {
+		case "ready":
+			set(store.ConditionReady, store.True, "", time.Hour)
+		case "unready":
+			set(store.ConditionReady, store.False, "Creating", time.Hour)
+		case "edited":
+			o.Generation = 2
+		case "paused":
+			o.Paused = true
+		case "deleting":
+			o.Deleted, o.Finalizers = ago(time.Minute), []string{"cloud"}
+		case "deleting for long":
+			o.Deleted, o.Finalizers = ago(time.Hour), []string{"cloud"}
+		case "newer":
+			o.Newer = true
+		case "broken":
+			o.Err = errors.New("no JSON")
+		case "lacks":
+			set(dependencies, store.False, "NotFound", time.Hour)
+		case "lacks since a minute":
+			set(dependencies, store.False, "NotFound", time.Minute)
+		default:
+			set(store.ConditionSynced, store.False, e, time.Hour)
+		}
+	}
+	return o
+}
+
+func listed(all ...objects.Object) kindFacts {
+	return kindFacts{kind: "db", objects: func(yield func(objects.Object, error) bool) {
+		for _, o := range all {
+			if !yield(o, nil) {
+				return
+			}
+		}
+	}}
+}
+
+// key is a key in a state, with an error if its last run failed.
+func key(name string, state queue.State, err string) reconcile.KeySnapshot {
+	k := reconcile.KeySnapshot{Key: name, State: state.String(), Since: ago(time.Minute), Error: err, Failing: err != ""}
+	if k.Failing {
+		k.FailingSince, k.Next = ago(28*time.Minute), now.Add(time.Minute)
+	}
+	return k
+}
+
+func with(k reconcile.KeySnapshot, edit func(*reconcile.KeySnapshot)) reconcile.KeySnapshot {
+	edit(&k)
+	return k
+}
+
+// runs is a controller "dbs" of the kind "db", with keys.
+func runs(keys ...reconcile.KeySnapshot) controllerFacts {
+	return controllerFacts{
+		snap: reconcile.Snapshot{Name: "dbs", Kind: "db", Workers: 4, Held: 1, Shards: 1, Runs: reconcile.Counts{Success: 10}},
+		keys: func(yield func(reconcile.KeySnapshot, error) bool) {
+			for _, k := range keys {
+				if !yield(k, nil) {
+					return
+				}
+			}
+		},
+	}
+}
+
+func edited(c controllerFacts, edit func(*controllerFacts)) controllerFacts {
+	edit(&c)
+	return c
+}
+
+// The states of an object and its key.
+//
+// Seen to fail: an object of a plain function that panics in each run counted as declared.
+func TestStateJoinsTheObjectAndItsKey(t *testing.T) {
+	panics := with(key("a", queue.StateBackingOff, "panic: nil map"), func(k *reconcile.KeySnapshot) { k.Panicked = true })
+	throttles := with(key("a", queue.StateBackingOff, ""), func(k *reconcile.KeySnapshot) { k.Throttled, k.Error = true, "throttled" })
+	for _, c := range []struct {
+		object string
+		key    reconcile.KeySnapshot
+		stuck  bool
+		want   string
+	}{
+		{"ready", reconcile.KeySnapshot{}, false, ready},
+		{"ready", key("a", queue.StateDelayed, ""), false, ready},
+		{"ready", key("a", queue.StateBackingOff, "boom"), false, failing},
+		{"ready", key("a", queue.StateRunning, "boom"), false, failing},
+		{"ready", panics, false, failing},
+		{"", panics, false, failing},
+		{"", key("a", queue.StateParked, "boom"), false, givenUp},
+		{"ready", key("a", queue.StateParked, "boom"), false, givenUp},
+		{"ready", key("a", queue.StateRunning, ""), true, stuck},
+		{"paused", key("a", queue.StateRunning, ""), true, stuck},
+		{"paused", key("a", queue.StateBackingOff, "boom"), false, paused},
+		{"paused Paused", reconcile.KeySnapshot{}, false, paused},
+		{"ready", with(key("a", queue.StateHeld, ""), func(k *reconcile.KeySnapshot) { k.Paused = true }), false, paused},
+		{"ready", key("a", queue.StateHeld, ""), false, ready}, // it waits for its cache
+		{"ready", throttles, false, ready},
+		{"unready", throttles, false, throttled},
+		{"unready Refused", throttles, false, throttled},
+		{"unready", key("a", queue.StateThrottled, ""), false, throttled},
+		{"unready", key("a", queue.StateBackingOff, ""), false, waiting},
+		{"unready", reconcile.KeySnapshot{}, false, waiting},
+		{"", reconcile.KeySnapshot{}, false, waiting},
+		{"ready edited", reconcile.KeySnapshot{}, false, waiting},
+		{"deleting ready", reconcile.KeySnapshot{}, false, deleting},
+		{"deleting", key("a", queue.StateBackingOff, "boom"), false, failing},
+		{"NotOurs", reconcile.KeySnapshot{}, false, standingOff},
+		{"NotOurs", key("a", queue.StateBackingOff, "boom"), false, failing},
+		{"Refused", reconcile.KeySnapshot{}, false, failing},
+		{"newer ready", reconcile.KeySnapshot{}, false, standingOff},
+		{"ready", with(key("a", queue.StateBackingOff, "newer"), func(k *reconcile.KeySnapshot) { k.Newer = true }), false, standingOff},
+		{"broken", key("a", queue.StateBackingOff, "boom"), false, undecodable},
+	} {
+		if got, _ := stateOf(object("a", strings.Fields(c.object)...), keyState(c.key, c.stuck)); got != c.want {
+			t.Errorf("an object that is %q with key %+v (stuck: %t) is %s, want %s", c.object, c.key, c.stuck, got, c.want)
+		}
+	}
+}
+
+// told is a cause in a line.
+func told(c Cause) string {
+	s := c.What + ": " + c.Why + " | " + c.Many() + " | " + cmp.Or(c.Holding(), "-") + " | " + cmp.Or(c.Example, "-") + " | " + strings.Join(c.Do, ",")
+	if !c.Since.IsZero() {
+		s += " | " + c.Since.Format(time.TimeOnly)
+	}
+	return s
+}
+
+// What is told of a server at a moment.
+func TestVerdicts(t *testing.T) {
+	down := &store.UnavailableError{Since: ago(20 * time.Minute), Err: errors.New("no answer")}
+	needs := func(unmet map[string]string) func(string, store.Key) []need {
+		return func(kind string, k store.Key) []need {
+			of, ok := unmet[k.Name]
+			if !ok {
+				return nil
+			}
+			to, why, _ := strings.Cut(of, " ")
+			return []need{{"db", store.Key{Name: to}, why}}
+		}
+	}
+	many := func(n int, err string) (keys []reconcile.KeySnapshot) {
+		for i := range n {
+			name := fmt.Sprintf("db-%05d", i)
+			keys = append(keys, key(name, queue.StateBackingOff, strings.ReplaceAll(fmt.Sprintf(err, i), "KEY", name)))
+		}
+		return keys
+	}
+	for _, c := range []struct {
+		what   string
+		facts  facts
+		level  string
+		says   string
+		causes []string
+	}{
+		{"nothing", facts{}, Well, "All is well: nothing fails, and nothing is stuck.", nil},
+		{
+			"all as declared",
+			facts{controllers: []controllerFacts{runs()}, kinds: []kindFacts{listed(object("a", "ready"), object("b", "ready"))}},
+			Well, "All is well: all 2 objects are as declared.", nil,
+		},
+		{
+			"708 objects with the same error",
+			facts{controllers: []controllerFacts{runs(many(708, "PUT KEY: 500 (request %d)")...)}, kinds: []kindFacts{listed(object("db-00000", "unready"))}},
+			NotWell, "Not well. 1 of 1 object is not as declared, for 28 min. 1 cause.",
+			[]string{"fails: PUT db-00000: 500 (request 0) | 708 of db | - | db-00000 | why,kick | 23:12:00"},
+		},
+		{
+			"gravest first",
+			facts{controllers: []controllerFacts{edited(runs(
+				key("f", queue.StateBackingOff, "boom"), key("g", queue.StateParked, "size 0"), key("h", queue.StateBackingOff, "boom"),
+				with(key("p", queue.StateRunning, "panic: nil map"), func(k *reconcile.KeySnapshot) { k.Panicked = true }),
+			), func(c *controllerFacts) {
+				c.snap.Running = []reconcile.RunSnapshot{{Keys: []string{"s"}, Since: ago(time.Hour), Stuck: true, Ended: "deadline"}}
+			})}},
+			NotWell, "Not well. 4 causes; 2 need a person.",
+			[]string{
+				"stuck: its run goes on although its context ended: deadline | 1 of db | - | s | why,restart | 22:40:00",
+				"given up: size 0 | 1 of db | - | g | edit,kick | 23:12:00",
+				"panics: panic: nil map | 1 of db | - | p | why,kick | 23:12:00",
+				"fails: boom | 2 of db | - | f | why,kick | 23:12:00",
+			},
+		},
+		{
+			"a throttled key does not fail",
+			facts{
+				controllers: []controllerFacts{runs(with(key("a", queue.StateBackingOff, ""), func(k *reconcile.KeySnapshot) { k.Throttled, k.Error = true, "throttled" }))},
+				kinds:       []kindFacts{listed(object("a", "ready"))},
+			},
+			Well, "All is well: all is as declared.", nil,
+		},
+		{
+			"objects that wait for a quota",
+			facts{
+				controllers: []controllerFacts{runs(key("a", queue.StateThrottled, ""))}, kinds: []kindFacts{listed(object("a", "unready"), object("b", "ready"))},
+				buckets: []ratelimit.Stats{{Name: "dns", Until: now.Add(time.Minute)}},
+			},
+			UnderWay, "Under way. 1 of 2 objects is not as declared yet: 1 throttled.", nil,
+		},
+		{
+			"a function that stores nothing",
+			facts{
+				controllers: []controllerFacts{edited(runs(key("a", queue.StateBackingOff, "boom")), func(c *controllerFacts) { c.stats.Ready = 1 })},
+				kinds:       []kindFacts{listed(object("a"), object("b"), object("c"))},
+			},
+			NotWell, "Not well. 2 of 3 objects are not as declared, for 28 min. 1 cause.",
+			[]string{"fails: boom | 1 of db | - | a | why,kick | 23:12:00"},
+		},
+		{
+			"a function that stores nothing and fails for none",
+			facts{controllers: []controllerFacts{runs()}, kinds: []kindFacts{listed(object("a"), object("b"))}},
+			Well, "All is well: all 2 objects are as declared.", nil,
+		},
+		{
+			"one that has run nothing yet",
+			facts{
+				controllers: []controllerFacts{edited(runs(), func(c *controllerFacts) { c.snap.Runs = reconcile.Counts{} })}, kinds: []kindFacts{listed(object("a"), object("b"))},
+			},
+			UnderWay, "Under way. 2 of 2 objects are not as declared yet: 2 waiting.", nil,
+		},
+		{
+			"declared and not run, where others were",
+			facts{controllers: []controllerFacts{runs()}, kinds: []kindFacts{listed(object("a", "ready"), object("b"))}},
+			UnderWay, "Under way. 1 of 2 objects is not as declared yet: 1 waiting.", nil,
+		},
+		{
+			"dependants are counted at their cause",
+			facts{
+				controllers: []controllerFacts{runs(key("root", queue.StateBackingOff, "denied"))},
+				kinds:       []kindFacts{listed(object("root", "unready"), object("mid", "unready"), object("leaf", "unready"), object("other", "unready"))},
+				needs:       needs(map[string]string{"leaf": "mid NotReady", "mid": "root NotReady"}),
+			},
+			NotWell, "Not well. 4 of 4 objects are not as declared, for 28 min. 1 cause.",
+			[]string{"fails: denied | 1 of db | holds up 2 of db | root | why,kick | 23:12:00"},
+		},
+		{
+			"what is not declared holds up for long",
+			facts{
+				controllers: []controllerFacts{runs()}, kinds: []kindFacts{listed(object("a", "unready", "lacks"), object("b", "unready", "lacks"))},
+				needs: needs(map[string]string{"a": "gone NotFound", "b": "gone NotFound"}),
+			},
+			NotWell, "Not well. 2 of 2 objects are not as declared, for 1 h 0 min. 1 cause.",
+			[]string{"waits: db gone does not exist | 2 of db | - | a | why,apply | 22:40:00"},
+		},
+		{
+			"a circle",
+			facts{
+				controllers: []controllerFacts{runs()}, kinds: []kindFacts{listed(object("a", "unready"), object("b", "unready"))},
+				needs: needs(map[string]string{"a": "b NotReady", "b": "a NotReady"}),
+			},
+			UnderWay, "Under way. 2 of 2 objects are not as declared yet: 2 waiting.", nil,
+		},
+		{
+			"it waits since a minute, and nothing is known of what",
+			facts{controllers: []controllerFacts{runs()}, kinds: []kindFacts{listed(object("a", "unready", "lacks since a minute"))}},
+			UnderWay, "Under way. 1 of 1 object is not as declared yet: 1 waiting. 1 cause.",
+			[]string{"waits: NotFound | 1 of db | - | a | why,apply | 23:39:00"},
+		},
+		{
+			"what is left alone",
+			facts{controllers: []controllerFacts{runs()}, kinds: []kindFacts{listed(object("a", "NotOurs"), object("b", "NotOurs"), object("c", "newer"))}},
+			NotWell, "Not well. 3 of 3 objects are not as declared, for 1 h 0 min. 2 causes; 1 needs a person.",
+			[]string{"left alone: NotOurs: m | 2 of db | - | a | why | 22:40:00", "left alone: a newer version of the program stored it | 1 of db | - | c | why"},
+		},
+		{
+			"a deletion that lasts",
+			facts{controllers: []controllerFacts{runs()}, kinds: []kindFacts{listed(object("a", "deleting"), object("b", "deleting for long"))}},
+			NotWell, "Not well. 2 of 2 objects are not as declared, for 1 h 0 min. 1 cause.",
+			[]string{"deletion waits: its finalizers are not removed: cloud | 1 of db | - | b | why,remove-finalizer | 22:40:00"},
+		},
+		{
+			"the store is asked once",
+			facts{
+				stores: []storeFacts{{"etcd 127.0.0.1:2379", down}, {"memory", nil}}, caches: []cache.Snapshot{{Name: "db", Synced: true, Since: ago(time.Minute), Err: down}},
+				controllers: []controllerFacts{edited(runs(), func(c *controllerFacts) {
+					c.snap.Error = "lease: dbs: " + down.Error() + "\nsource \"db\": " + down.Error()
+					c.snap.Sources = []reconcile.SourceSnapshot{{Name: "db", Synced: true, Error: down.Error()}}
+				})},
+				kinds:  []kindFacts{listed(object("a", "ready"))},
+				checks: []reconcile.Check{{Name: "quotas#0", Reason: "cannot join: " + down.Error()}},
+			},
+			NotWell, "Not well. The store (etcd 127.0.0.1:2379) has not answered since 23:20:00; what follows is from then. The 1 object is as declared. 1 cause.",
+			[]string{"store: no answer | etcd 127.0.0.1:2379 | - | - |  | 23:20:00"},
+		},
+		{
+			"names are the user's",
+			facts{checks: []reconcile.Check{{Name: "quotas#0", Reason: "the circuit is open"}, {Name: "*main.runner#7", Reason: "boom"}, {Name: "web", OK: true}}},
+			NotWell, "Not well. 2 causes.",
+			[]string{"is not well: boom | main.runner | - | - | ", "is not well: the circuit is open | quotas | - | - | "},
+		},
+		{
+			"all workers are busy",
+			facts{controllers: []controllerFacts{edited(runs(), func(c *controllerFacts) {
+				c.snap.Active, c.stats.Ready, c.stats.OldestReady = 4, 641, ago(9*time.Second)
+			})}},
+			UnderWay, "Under way. 1 cause.",
+			[]string{"workers busy: all 4 workers of dbs are busy, 641 keys wait, the first for 9 s | controller dbs | - | - |  | 23:39:51"},
+		},
+		{
+			"a source that does not list, one that fails, and what needs the operator",
+			facts{
+				controllers: []controllerFacts{
+					edited(runs(), func(c *controllerFacts) {
+						c.snap.Name, c.snap.Waiting, c.snap.Sources = "ldap", "source ldap://dir", []reconcile.SourceSnapshot{{Name: "ldap://dir"}}
+					}),
+					edited(runs(), func(c *controllerFacts) {
+						c.snap.Name, c.snap.Error, c.snap.Sources = "poll", "source \"x\": refused", []reconcile.SourceSnapshot{{Name: "x", Synced: true, Error: "refused"}}
+					}),
+					edited(runs(), func(c *controllerFacts) { c.snap.Name, c.stats.HeldBy = "p", "by the debug page" }),
+				},
+				held: map[string]string{"db": "too many at once", "role": ""},
+			},
+			NotWell, "Not well. 4 causes; 1 needs a person.",
+			[]string{
+				"prune is held: too many at once | db | - | - | release prune", "source fails: x: refused | controller poll | - | - | ",
+				"paused: by the debug page | controller p | - | - | resume", "runs nothing: source ldap://dir has not listed everything yet | controller ldap | - | - | ",
+			},
+		},
+		{
+			"what is given up and asks for an answer",
+			facts{controllers: []controllerFacts{runs(
+				key("a", queue.StateParked, "external: a create was begun and its outcome is not known: attempt 2"),
+				key("b", queue.StateParked, "external: the spec says another location than the one on record: eu"))}},
+			NotWell, "Not well. 2 causes; 2 need a person.",
+			[]string{
+				"given up: external: a create was begun and its outcome is not known: attempt 2 | 1 of db | - | a | why,created,not-created | 23:12:00",
+				"given up: external: the spec says another location than the one on record: eu | 1 of db | - | b | edit,forget-location | 23:12:00",
+			},
+		},
+	} {
+		c.facts.at = now
+		if c.says == "All is well: all is as declared." {
+			c.says = "All is well: the 1 object is as declared."
+		}
+		v := judge(&c.facts)
+		var causes []string
+		for _, x := range v.Causes {
+			causes = append(causes, told(x))
+		}
+		if v.Level != c.level || v.Says != c.says || !slices.Equal(causes, c.causes) {
+			t.Errorf("%s: it is %s: %q\n\t%s\nwant %s: %q\n\t%s", c.what, v.Level, v.Says, strings.Join(causes, "\n\t"), c.level, c.says, strings.Join(c.causes, "\n\t"))
+		}
+		n := 0
+		for _, of := range v.States {
+			n += of
+		}
+		if n != v.Objects || v.States[ready] != v.Declared {
+			t.Errorf("%s: the states are %v of %d objects, %d as declared", c.what, v.States, v.Objects, v.Declared)
+		}
+	}
+}
+
+// What is beneath is told in a line each.
+func TestUnderneath(t *testing.T) {
+	down := &store.UnavailableError{Since: ago(20 * time.Minute), Err: errors.New("no answer")}
+	sharded := edited(runs(), func(c *controllerFacts) {
+		c.snap.Shards, c.snap.Held, c.leases = 3, 1, []reconcile.LeaseSnapshot{{Held: true, Running: true}, {Holder: "s2"}, {}}
+	})
+	single := edited(runs(), func(c *controllerFacts) {
+		c.snap.Name, c.snap.Held, c.leases = "one", 0, []reconcile.LeaseSnapshot{{Holder: "s2"}}
+	})
+	stuckOne := edited(runs(), func(c *controllerFacts) {
+		c.snap.Active, c.stats.Throttled = 1, 3
+		c.snap.Running = []reconcile.RunSnapshot{{Keys: []string{"a"}, Stuck: true}}
+	})
+	for _, c := range []struct {
+		what  string
+		facts facts
+		want  []string
+	}{
+		{"nothing", facts{}, nil},
+		{
+			"a healthy server of three",
+			facts{stores: []storeFacts{{"memory", nil}}, controllers: []controllerFacts{sharded, single}, caches: []cache.Snapshot{{Synced: true, Connected: true}}},
+			[]string{"well store: memory answers", "well leases: dbs runs 1 of 3 shards here, one runs on s2", "well caches: 1 cache connected", "well workers: dbs 0 of 4, one 0 of 4"},
+		},
+		{
+			"a store that is down",
+			facts{stores: []storeFacts{{"memory", down}}, caches: []cache.Snapshot{{Name: "db", Synced: true}}},
+			[]string{"not well store: memory has not answered since 23:20:00", "not well caches: as of when the store last answered"},
+		},
+		{
+			"a cache alone",
+			facts{caches: []cache.Snapshot{{Name: "db", Synced: true, Since: ago(time.Minute), Err: errors.New("refused")}}},
+			[]string{"under way caches: db has had no watch since 23:39:00: refused"},
+		},
+		{
+			"a stuck worker and a quota",
+			facts{controllers: []controllerFacts{stuckOne}, buckets: []ratelimit.Stats{{Name: "dns", Until: now.Add(90 * time.Second)}}},
+			[]string{"well leases: none needed", "under way quotas: dns is paused for 1 min, 3 keys wait", "not well workers: dbs 1 of 4 (1 stuck)"},
+		},
+	} {
+		c.facts.at = now
+		var got []string
+		for _, p := range judge(&c.facts).Under {
+			got = append(got, p.Level+" "+p.Name+": "+p.Says)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s:\n\t%s\nwant\n\t%s", c.what, strings.Join(got, "\n\t"), strings.Join(c.want, "\n\t"))
+		}
+	}
+}
+
+// A verdict is bounded: causes of any number are told apart up to a limit, and shown up to another.
+func TestVerdictIsBounded(t *testing.T) {
+	letters := func(i int) string {
+		return strings.Map(func(r rune) rune { return r - '0' + 'a' }, fmt.Sprintf("%05d", i))
+	}
+	c := runs()
+	c.keys = func(yield func(reconcile.KeySnapshot, error) bool) {
+		for i := range 100_000 {
+			if !yield(key("db-"+letters(i), queue.StateBackingOff, "no "+letters(i)), nil) {
+				return
+			}
+		}
+		yield(reconcile.KeySnapshot{}, errTooMany)
+	}
+	f := facts{at: now, controllers: []controllerFacts{c}}
+	v := judge(&f)
+	counted := 0
+	for _, x := range v.Causes {
+		counted += x.Count
+	}
+	if len(v.Causes) != maxCauses || len(v.Causes)+v.More > maxNames+1 || v.Causes[0].Count < 100_000-maxNames {
+		t.Errorf("%d causes and %d more, the first of %d keys", len(v.Causes), v.More, v.Causes[0].Count)
+	}
+	if len(v.Notes) != 1 || v.Notes[0] != "the keys of dbs were not all looked at: they are more than 100,000" {
+		t.Errorf("the notes are %q", v.Notes)
+	}
+}

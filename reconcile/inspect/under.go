@@ -1,0 +1,223 @@
+package inspect
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tendhq/tend/reconcile"
+)
+
+// storesDown asks each store once. What follows from one that does not answer refers to it.
+func (j *judging) storesDown() {
+	for _, s := range j.stores {
+		if s.down == nil {
+			continue
+		}
+		text := fmt.Sprintf("The store (%s) has not answered since %s; what follows is from then.", s.name, clock(s.down.Since, j.at))
+		if j.down == "" {
+			j.down = text
+		}
+		j.named(whatStore+"\x00"+s.name, Cause{What: whatStore, Why: s.down.Err.Error(), Grave: true, Kind: s.name, Since: s.down.Since})
+	}
+}
+
+// rest judges what is no controller and no object.
+func (j *judging) rest() {
+	for _, c := range j.checks {
+		if !c.OK && !j.follows(c.Reason) {
+			name := userName(c.Name)
+			j.named(name+"\x00"+whatIll, Cause{What: whatIll, Why: c.Reason, Grave: true, Kind: name})
+		}
+	}
+	for _, kind := range sorted(j.held) {
+		if why := j.held[kind]; why != "" {
+			j.named(kind+"\x00"+whatHeld, Cause{What: whatHeld, Why: why, Grave: true, Person: true, Kind: kind, Do: []string{"release prune"}})
+		}
+	}
+}
+
+// userName is the name of a runner without what the Manager has added to a runner that has none.
+func userName(name string) string {
+	if i := strings.LastIndexByte(name, '#'); i > 0 && strings.Trim(name[i+1:], "0123456789") == "" {
+		name = name[:i]
+	}
+	return strings.TrimPrefix(name, "*")
+}
+
+func (j *judging) part(name, level, says string) {
+	j.v.Under = append(j.v.Under, Part{name, level, says})
+}
+
+// underneath says how that is which all else stands on.
+func (j *judging) underneath() {
+	for _, s := range j.stores {
+		if s.down != nil {
+			j.part("store", NotWell, s.name+" has not answered since "+clock(s.down.Since, j.at))
+		} else {
+			j.part("store", Well, s.name+" answers")
+		}
+	}
+	j.leases()
+	j.cachesPart()
+	j.quotas()
+	j.workers()
+	j.sources()
+}
+
+func (j *judging) leases() {
+	var says []string
+	level := Well
+	for _, c := range j.controllers {
+		if len(c.leases) == 0 {
+			continue
+		}
+		says = append(says, c.snap.Name+" "+leaseText(&c.snap, c.leases))
+		if slices.ContainsFunc(c.leases, func(l reconcile.LeaseSnapshot) bool { return l.Held != l.Running }) {
+			level = UnderWay
+		}
+	}
+	switch {
+	case len(says) > 0:
+		j.part("leases", level, list(says))
+	case len(j.controllers) > 0:
+		j.part("leases", Well, "none needed")
+	}
+}
+
+func leaseText(s *reconcile.Snapshot, all []reconcile.LeaseSnapshot) string {
+	if len(all) > 1 {
+		return fmt.Sprintf("runs %d of %d shards here", s.Held, s.Shards)
+	}
+	l := all[0]
+	switch {
+	case l.Held && l.Running:
+		return "runs here"
+	case l.Held:
+		return "is about to run here"
+	case l.Running:
+		return "lost its lease, its last runs are ending"
+	case l.Holder != "":
+		return "runs on " + l.Holder
+	}
+	return "waits for its lease, whose holder is not known"
+}
+
+func (j *judging) cachesPart() {
+	var says []string
+	level := Well
+	for _, c := range j.caches {
+		switch {
+		case !c.Synced:
+			says = append(says, c.Name+" is not synced yet")
+		case !c.Connected && !c.Idle:
+			text := c.Name + " has had no watch since " + clock(c.Since, j.at)
+			if c.Err != nil && j.down == "" {
+				text += ": " + line(c.Err.Error())
+				j.named("cache "+c.Name, Cause{What: whatIll, Why: text, Grave: true, Kind: "cache " + c.Name, Since: c.Since})
+			}
+			says = append(says, text)
+		case c.Restores > 0:
+			says = append(says, c.Name+": the store went back in time")
+		default:
+			continue
+		}
+		level = UnderWay
+	}
+	switch {
+	case j.down != "" && len(says) > 0:
+		j.part("caches", NotWell, "as of when the store last answered")
+	case len(says) > 0:
+		j.part("caches", level, list(says))
+	case len(j.caches) > 0:
+		j.part("caches", Well, some(len(j.caches), "cache")+" connected")
+	}
+}
+
+func (j *judging) quotas() {
+	if len(j.buckets) == 0 {
+		return
+	}
+	var says []string
+	for _, b := range j.buckets {
+		if b.Until.After(j.at) {
+			says = append(says, fmt.Sprintf("%s is paused for %s", b.Name, short(b.Until.Sub(j.at))))
+		}
+	}
+	wait := 0
+	for _, c := range j.controllers {
+		wait += c.stats.Throttled
+	}
+	if wait > 0 {
+		says = append(says, some(wait, "key")+" wait")
+	}
+	if len(says) == 0 {
+		j.part("quotas", Well, some(len(j.buckets), "quota")+", nothing waits")
+		return
+	}
+	j.part("quotas", UnderWay, list(says))
+}
+
+func (j *judging) workers() {
+	var says []string
+	level := Well
+	for i := range j.controllers {
+		c := &j.controllers[i]
+		text := fmt.Sprintf("%s %d of %d", c.snap.Name, c.snap.Active, c.snap.Workers)
+		held := 0
+		for _, r := range c.snap.Running {
+			if r.Stuck {
+				held++
+			}
+		}
+		if held > 0 {
+			text, level = fmt.Sprintf("%s (%d stuck)", text, held), NotWell
+		}
+		if busy(c) {
+			text = j.busyText(c)
+			if level == Well {
+				level = UnderWay
+			}
+		}
+		says = append(says, text)
+	}
+	if len(says) > 0 {
+		j.part("workers", level, list(says))
+	}
+}
+
+func (j *judging) sources() {
+	var says []string
+	level := Well
+	all := 0
+	for _, c := range j.controllers {
+		for _, s := range c.snap.Sources {
+			all++
+			switch {
+			case s.Error != "":
+				level = NotWell
+				says = append(says, s.Name+" of "+c.snap.Name+" fails")
+			case !s.Synced && c.snap.Held > 0:
+				says = append(says, s.Name+" of "+c.snap.Name+" has not listed everything yet")
+				if level == Well {
+					level = UnderWay
+				}
+			}
+		}
+	}
+	switch {
+	case len(says) > 0:
+		j.part("sources", level, list(says))
+	case all > 0:
+		j.part("sources", Well, some(all, "source")+" synced")
+	}
+}
+
+// list is a few of the texts.
+func list(all []string) string {
+	const few = 8
+	if n := len(all) - few; n > 0 {
+		all = append(slices.Clone(all[:few]), fmt.Sprintf("and %d more", n))
+	}
+	return strings.Join(all, ", ")
+}

@@ -1,0 +1,53 @@
+// Package cause tells which errors are of one cause. The log and package inspect group
+// failures by it, so that both name the same causes.
+package cause
+
+import (
+	"strings"
+	"unicode"
+)
+
+// maxText is how many bytes of an error's text are looked at.
+const maxText = 500
+
+// Of names the cause of an error with this text, of a key that is printed like that. Two texts
+// have one name if they differ in numbers, in ids, in times or in the key. A status of HTTP
+// counts as a word: the first of them is kept.
+func Of(text, key string) string {
+	var name strings.Builder
+	status := false
+	for word := range strings.FieldsFuncSeq(text[:min(len(text), maxText)], func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_.:+", r)
+	}) {
+		word = strings.Trim(word, ".:")
+		switch {
+		case isPartOf(key, word), word == "":
+			continue
+		case !strings.ContainsAny(word, "0123456789"):
+		case !status && isStatus(word):
+			status = true
+		default:
+			continue
+		}
+		if name.Len() > 0 {
+			name.WriteByte(' ')
+		}
+		name.WriteString(word)
+	}
+	return name.String()
+}
+
+// isPartOf reports whether a word is the key, its namespace or its name.
+func isPartOf(key, word string) bool {
+	for part := range strings.SplitSeq(key, "/") {
+		if part == word {
+			return true
+		}
+	}
+	return false
+}
+
+// isStatus reports whether a word is the number of an HTTP status that says that a call failed.
+func isStatus(word string) bool {
+	return len(word) == 3 && word[1] <= '3' && (word[0] == '4' || word[0] == '5' && word[1] < '2') && word >= "400" && word[2] >= '0' && word[2] <= '9' && word[1] >= '0'
+}

@@ -1,0 +1,36 @@
+package cause_test
+
+import (
+	"testing"
+
+	"github.com/tendhq/tend/reconcile/internal/cause"
+)
+
+func TestErrorsOfOneCauseHaveOneName(t *testing.T) {
+	for _, c := range []struct {
+		what          string
+		text, key     string
+		other, itsKey string
+		one           bool
+	}{
+		{"the key differs", "create db-00562: no space", "db-00562", "create db-00563: no space", "db-00563", true},
+		{"a key without digits", "role alice is not there", "alice", "role bob is not there", "bob", true},
+		{"a key of a namespace", "GET /prod/logs: timeout", "prod/logs", "GET /test/mail: timeout", "test/mail", true},
+		{"another object's name", "role alice is not there", "x", "role bob is not there", "y", false},
+		{"ids and times", "request 8f3-ae9, after 12ms at 10:04:05.", "a", "request 77c-01b, after 3s at 11:00:00.", "a", true},
+		{"a count", "limit of 10 databases", "a", "limit of 12 databases", "b", true},
+		{"a status of HTTP", "PUT https://s3/a: 500", "a", "PUT https://s3/a: 503", "a", false},
+		{"a number after the status", "500 after 403 calls", "a", "500 after 404 calls", "a", true},
+		{"no status", "after 700 calls", "a", "after 701 calls", "a", true},
+		{"other words", "permission denied", "a", "connection refused", "a", false},
+		{"nothing but the key", "a", "a", "b", "b", true},
+		{"a broken rune", "no \xff\xfe", "a", "no \xff", "b", true},
+	} {
+		if one := cause.Of(c.text, c.key) == cause.Of(c.other, c.itsKey); one != c.one {
+			t.Errorf("%s: %q and %q are of one cause: %t, want %t (%q, %q)", c.what, c.text, c.other, one, c.one, cause.Of(c.text, c.key), cause.Of(c.other, c.itsKey))
+		}
+	}
+	if got, want := cause.Of("PUT https://cloud/db-1: 400 QuotaExceeded: limit of 10 databases", "db-1"), "PUT https cloud 400 QuotaExceeded limit of databases"; got != want {
+		t.Errorf("the name is %q, want %q", got, want)
+	}
+}
