@@ -101,7 +101,7 @@ var (
 	fenced = describe("tend_fenced_writes_total", "Writes that the store refused because the writer's lease was no longer its own.", "backend")
 
 	_            = describe(readyTimeName, readyTimeHelp, "kind")
-	objectStates = describe("tend_objects", "Objects by state: all, and how many of them are ready in their present generation, synced, paused and in deletion.", "kind", "state")
+	objectStates = describe("tend_objects", "Objects by state: all, and how many of them are ready (as declared in their present generation), synced, paused and in deletion.", "kind", "state")
 	objectOldest = describe("tend_objects_oldest_seconds", "For how long the object that is longest not ready, not synced, paused or in deletion has been so; 0 if none is.", "kind", "state")
 
 	externalCalls = describe("tend_external_calls_total", "Calls of the client of an external system, by how they ended.", "kind", "call", "result")

@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tendhq/tend/internal/declared"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/objects"
 )
@@ -43,9 +44,10 @@ type stale struct {
 
 // AddObjects adds the objects of a kind: how many are ready, synced, paused and in
 // deletion, since when the oldest is not ready, not synced, paused or in deletion, and how
-// long objects took to be ready. One whose spec was edited is not ready until it is Ready in its
-// present generation, and has been so since the first scrape that found it edited: no object
-// says when. Each scrape looks at all of them: take [objects.OfCache], which
+// long objects took to be ready. Ready is one that is as declared, by what is stored: it is not in
+// deletion, its last reconcile did not fail (Synced is not False, unless it is paused), and it is
+// Ready in its present generation. One whose spec was edited has not been ready since
+// the first scrape that found it edited: no object says when. Each scrape looks at all of them: take [objects.OfCache], which
 // costs the backend nothing. Every server that is scraped counts all objects of its cache,
 // so take the maximum over servers, not the sum. Of a cache of shards each server counts the
 // objects of its own shards: there take the sum, which is not exact while a shard changes hands. It
@@ -90,7 +92,8 @@ func (n *objectCounts) count(o objects.Object) (ready time.Time) {
 		n.in("deleting", o.Deleted)
 	}
 	since := map[string]time.Time{store.ConditionReady: o.Created, store.ConditionSynced: o.Created}
-	is := map[string]bool{store.ConditionReady: store.ReadyAt(&o.Meta, o.Conditions, o.Generation)}
+	is := map[string]bool{store.ConditionReady: declared.Is(&o.Meta, o.Conditions, o.Generation, false)}
+	current := store.ReadyAt(&o.Meta, o.Conditions, o.Generation)
 	for _, c := range o.Conditions {
 		if _, asked := since[c.Type]; asked {
 			since[c.Type] = c.Since
@@ -99,10 +102,15 @@ func (n *objectCounts) count(o objects.Object) (ready time.Time) {
 		case c.Type == store.ConditionSynced:
 			is[c.Type] = c.Status == store.True
 		case c.Type == store.ConditionReady && c.Status == store.True:
-			if ready = c.Since; !is[c.Type] {
+			if ready = c.Since; !current {
 				since[c.Type] = n.staleSince(o, c.ObservedGeneration)
 			}
 		}
+	}
+	if current && o.Deleting() {
+		since[store.ConditionReady] = o.Deleted
+	} else if current && !is[store.ConditionReady] { // its last reconcile failed
+		since[store.ConditionReady] = since[store.ConditionSynced]
 	}
 	delete(n.before, o.UID) // what is left was not seen
 	if is[store.ConditionReady] {

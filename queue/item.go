@@ -283,7 +283,7 @@ func (q *Queue[K]) charge(s *shard, items []Item[K]) (n int) {
 }
 
 // Running is the item of a key that is running. It is for code that was not given
-// the Item: package reconcile asks it whether a key runs. A key that was taken and whose
+// the Item: package reconcile asks it whether a key runs. Settling it is like DoneKey. A key that was taken and whose
 // buckets are being asked does not run yet.
 func (q *Queue[K]) Running(key K) (it Item[K], ok bool) {
 	ok = q.with(key, func(s *shard, i uint32, e *entry) bool {
@@ -301,6 +301,11 @@ func (q *Queue[K]) Running(key K) (it Item[K], ok bool) {
 // being asked; if not, nothing happens.
 // Code that has the Item settles that: it costs no search, and cannot end a run
 // that another worker has begun meanwhile.
+//
+// It ends the run of an Item that other code has, too: settling that Item panics then, and the
+// key may run again beside the run that goes on. In the queue of a reconcile.Controller, whose
+// workers have the Items, it is a mistake, also in the run of the key itself: the result of
+// that run is lost, with a line in the log.
 func (q *Queue[K]) DoneKey(key K) bool {
 	return q.with(key, func(s *shard, i uint32, e *entry) bool {
 		running := e.state == StateRunning

@@ -19,6 +19,7 @@ type keeper struct {
 	lines   map[int64]*line // by number; none is empty with no key out
 	byWake  heap[*line]
 	refunds []*ratelimit.Bucket // to which a token goes back once the lock is free
+	savers  map[uint32]struct{} // the entries that have savings
 }
 
 // locked calls f with the lock held, and carries out what has to happen then.
@@ -148,6 +149,7 @@ func (k *keeper) refund(i uint32, e *entry, used []*ratelimit.Bucket) {
 			k.s.fx |= fxRefund
 		}
 		k.s.record(i).saved = nil
+		delete(k.savers, i)
 	}
 }
 

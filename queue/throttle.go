@@ -22,7 +22,9 @@ func (k *keeper) pay(i uint32, e *entry, buckets []*ratelimit.Bucket, now time.T
 		return true
 	}
 	s.turns--
-	if e.is(admitted) {
+	if s.env.may().phase() != open { // it waits for no other token any more
+		k.refund(i, e, nil)
+	} else if e.is(admitted) {
 		k.save(i, e, buckets, refused, now)
 	}
 	to := onRefuse(e.status(), refused.ID())
@@ -67,6 +69,10 @@ func (k *keeper) save(i uint32, e *entry, buckets []*ratelimit.Bucket, refused *
 		return
 	}
 	x.saved = &savings{append(had, from)}
+	if k.savers == nil {
+		k.savers = make(map[uint32]struct{})
+	}
+	k.savers[i] = struct{}{}
 }
 
 // line makes the line of a bucket, if there is none.
@@ -188,10 +194,16 @@ func (k *keeper) pump(now int64) (more bool) {
 }
 
 // close ends the watch of the buckets, which may be shared with queues that outlive
-// this one.
+// this one, and gives them the tokens back of keys that do not run any more.
 func (k *keeper) close() {
 	for _, l := range k.lines {
 		l.unwatch()
+	}
+	for i := range k.savers {
+		e := k.s.at(i)
+		if e.state != StateRunning && (e.state != StateReady || k.s.env.may().phase() == stopped) {
+			k.refund(i, e, nil)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -162,6 +163,62 @@ func TestKeptTokenGoesBackAndWaitsForPauses(t *testing.T) {
 			if err := q.Stop(t.Context()); err != nil {
 				t.Error(err)
 			}
+		})
+	}
+}
+
+// A token that a key of two buckets keeps while it waits for the other goes back when its queue
+// ends, to the other queues of the bucket. One for which the key was taken as its queue ended is
+// not kept either.
+//
+// promise Q6. Before, it was lost.
+func TestTokenThatIsKeptGoesBackWhenTheQueueEnds(t *testing.T) {
+	for name, end := range map[string]func(q *Queue[string]) error{
+		"Stop":           func(q *Queue[string]) error { return q.Stop(t.Context()) },
+		"Close":          func(q *Queue[string]) error { q.Close(); return nil },
+		"Drain and Stop": func(q *Queue[string]) error { return errors.Join(q.Drain(t.Context()), q.Stop(t.Context())) },
+		"Stop of a held key": func(q *Queue[string]) error {
+			q.Hold(q.OfKey("X"), Hold{Reason: "test"})
+			return q.Stop(t.Context())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				bucket := func(name string) *ratelimit.Bucket {
+					b, err := ratelimit.NewBucket(name, rate.Every(time.Hour), 1)
+					if err != nil {
+						t.Fatal(err)
+					}
+					return b
+				}
+				a, b := bucket("a"), bucket("b")
+				o := oneOrder()
+				o.Buckets = func(_ string, dst []*ratelimit.Bucket) []*ratelimit.Bucket { return append(dst, a, b) }
+				q := newQueue(t, o)
+				a.Charge(1)
+				time.Sleep(30 * time.Minute)
+				b.Charge(1)
+				add(t, q, "X")
+				wantNone(t, q)
+				time.Sleep(31 * time.Minute) // a has a token, b will have one in half an hour
+				wantNone(t, q)
+				if n, _ := a.Available(time.Now()); n != 0 {
+					t.Fatalf("a has %d tokens, want the one kept by X", n)
+				}
+				if err := end(q); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				if n, _ := a.Available(time.Now()); n != 1 {
+					t.Errorf("a has %d tokens after the end, want the one that X had", n)
+				}
+				if err := q.Stop(t.Context()); err != nil {
+					t.Error(err)
+				}
+				if n, _ := a.Available(time.Now()); n != 1 {
+					t.Errorf("a has %d tokens after another end, want one", n)
+				}
+			})
 		})
 	}
 }

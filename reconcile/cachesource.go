@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tendhq/tend/internal/contain"
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
@@ -61,21 +62,21 @@ func FromWith[S, T any](c *cache.Cache[S, T], given *FromOptions[S, T]) Source[R
 	if c == nil {
 		return Source[Request]{bad: errors.New("From: no cache")}
 	}
-	o := orZero(given)
-	if o.When == nil {
-		setDefaultFunc(&o.ByOthers, BecameUnready)
-	}
-	setDefaultFunc(&o.When, Changed)
-	if o.Urgent == nil {
-		o.Urgent = Urgent
-	}
+	asked := orZero(given)
 	return Source[Request]{
 		Name: c.Name(), kind: c.Kind(), cache: c,
-		exists: func(k Request) bool { obj, _ := c.Get(k); return o.isFor(obj) },
+		exists: func(k Request) (is bool) {
+			obj, _ := c.Get(k)
+			if is = obj != nil; is && asked.only != nil { // one that panics fails the run, and has told of it there
+				is = contain.Apart(func() error { is = asked.only(obj); return nil }) != nil || is
+			}
+			return is
+		},
 		Run: func(ctx context.Context, to Sink[Request]) error {
 			out := outletOf(to)
+			o := asked.guarded(out.feed.of.k)
 			return follow(ctx, c, out, func(ch cache.Change[S, T], gained []int) error {
-				is, was := o.isFor(ch.New), o.isFor(ch.Old)
+				is, was := o.isFor(out.feed.of.k, ch.New), o.isFor(out.feed.of.k, ch.Old)
 				initial := queue.AddOptions{Priority: bandInitial}
 				if ch.New != nil && (!ch.New.Ready() || ch.New.Deleting()) {
 					initial.Priority = bandUnready
@@ -140,9 +141,57 @@ func slowDown[S, T any](s *store.Store[S, T], k *kernel[Request], c cache.Change
 	return wait
 }
 
-// isFor reports whether there is an object, and the controller is about it.
-func (o *FromOptions[S, T]) isFor(obj *store.Object[S, T]) bool {
-	return obj != nil && (o.only == nil || o.only(obj))
+// guarded are the options with their defaults, in which what the user's functions do wrong stays
+// with the object that they were asked about: it is run.
+func (o FromOptions[S, T]) guarded(k *kernel[Request]) FromOptions[S, T] {
+	if o.When == nil && o.ByOthers == nil {
+		o.ByOthers = BecameUnready
+	} else {
+		o.ByOthers = guarded(k, "ByOthers", o.ByOthers, true)
+	}
+	if o.When == nil {
+		o.When = Changed
+	} else {
+		o.When = guarded(k, "When", o.When, true)
+	}
+	if o.Urgent == nil {
+		o.Urgent = Urgent
+	} else {
+		o.Urgent = guarded(k, "Urgent", o.Urgent, false)
+	}
+	return o
+}
+
+// guarded is a predicate of the user's whose answer is otherwise if it panics, or ends its
+// goroutine; nil for nil.
+func guarded[K comparable, S, T any](k *kernel[K], name string, p Predicate[S, T], otherwise bool) Predicate[S, T] {
+	if p == nil {
+		return nil
+	}
+	return func(c cache.Change[S, T]) bool {
+		return ask(k, name, c.Key, otherwise, func() bool { return p(c) })
+	}
+}
+
+// ask asks a function of the user's about an object. If it panics, or ends its goroutine, the log
+// says so, and the answer is otherwise: its source goes on with the other objects.
+func ask[K comparable](k *kernel[K], function string, key store.Key, otherwise bool, f func() bool) (answer bool) {
+	err := contain.Apart(func() error { answer = f(); return nil })
+	if err == nil {
+		return answer
+	}
+	k.log().Error("reconcile: a function that was asked about an object failed",
+		append([]any{"controller", k.name, "key", key, "function", function, "err", store.Brief(err)}, contain.Stack(err)...)...)
+	return otherwise
+}
+
+// isFor reports whether there is an object, and the controller is about it. One about which only
+// panics is: its run fails for that.
+func (o *FromOptions[S, T]) isFor(k *kernel[Request], obj *store.Object[S, T]) bool {
+	if obj == nil || o.only == nil {
+		return obj != nil
+	}
+	return ask(k, "Only", obj.Key(), true, func() bool { return o.only(obj) })
 }
 
 // follow calls each for every change of a cache, and Synced where it belongs. gained is not
@@ -209,11 +258,5 @@ func all[S, T any](when []Predicate[S, T]) Predicate[S, T] {
 	}
 	return func(c cache.Change[S, T]) bool {
 		return !slices.ContainsFunc(when, func(p Predicate[S, T]) bool { return !p(c) })
-	}
-}
-
-func setDefaultFunc[S, T any](p *Predicate[S, T], def Predicate[S, T]) {
-	if *p == nil {
-		*p = def
 	}
 }

@@ -163,6 +163,7 @@ package reconcile
 //	webhook       HTTP: a source
 //	cycles        controllers that wake each other in a circle
 //	summary       a line in the log for each controller
+//	claims        what one Manager of a process has for itself
 //	manager       Manager
 //	snapshot      introspection: a controller at a moment
 //	keys          … its keys

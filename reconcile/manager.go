@@ -98,6 +98,7 @@ type member struct {
 	last       bool     // outlives even caches
 	found      bool     // a cache that was not registered: it runs for the controllers that use it, and takes no name
 	caches     []Cached // that it used when it was started, if it is a controller
+	claim      any      // that it has among claims; nil: none
 
 	// What follows is guarded by Manager.mu.
 	cancel  context.CancelFunc
@@ -215,7 +216,9 @@ func (m *Manager) log() *slog.Logger { return cmp.Or(m.Logger, slog.Default()) }
 // else that failed, joined. At StopTimeout it returns anyway, with an error
 // that names those that have not . It returns nil if ctx ended
 // and all went well, or if all runners but the caches returned nil by themselves. A
-// second Run is an error.
+// second Run is an error. So is a cache that another Manager runs, and a controller without a
+// placement of whose name another Manager of this process runs one over the same backend: no
+// lease would keep both from running each key.
 func (m *Manager) Run(ctx context.Context) (err error) {
 	if err := m.begin(ctx); err != nil {
 		return fmt.Errorf("reconcile: Manager.Run: %w", err)
@@ -364,9 +367,14 @@ func (m *Manager) start(r Runner) (*member, error) {
 	if err != nil {
 		return nil, err
 	}
+	mb := members[len(members)-1]
+	members = withCaches(members)
+	if err := claimLocked(members); err != nil {
+		return nil, err
+	}
 	m.members = members
 	m.adjustLocked()
-	return members[len(members)-1], nil
+	return mb, nil
 }
 
 // stop ends a member that start has started.
@@ -484,6 +492,11 @@ func (m *Manager) begin(ctx context.Context) error {
 	if err := m.place(m.members); err != nil {
 		return err
 	}
+	members := withCaches(m.members)
+	if err := claimLocked(members); err != nil {
+		return err
+	}
+	m.members = members
 	m.caching = !slices.ContainsFunc(m.members, func(mb *member) bool { return !mb.cache })
 	m.ctx, m.end = context.WithCancel(ctx)
 	m.adjustLocked()
@@ -577,6 +590,7 @@ func (m *Manager) ended(mb *member, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	mb.err, mb.running = err, false
+	mb.unclaim()
 	close(mb.done)
 	failed := err != nil && !mb.stopped
 	if failed || err != nil && mb.found {

@@ -58,7 +58,6 @@ func MapWith[K comparable, S, T any](c *cache.Cache[S, T], m Mapper[K, S, T], gi
 	if c.Shards() > 0 {
 		return Source[K]{bad: fmt.Errorf("Map: cache %q holds shards: another server's keys may depend on what it does not show", c.Name())}
 	}
-	setDefaultFunc(&o.when, Any)
 	return Source[K]{
 		Name: c.Name() + " mapped", kind: c.Kind(), mapped: true, cache: c,
 		Run: func(ctx context.Context, to Sink[K]) error {
@@ -105,8 +104,14 @@ func runMapping[K comparable, S, T any](ctx context.Context, c *cache.Cache[S, T
 		_ = q.Stop(context.Background()) // only p.work holds items, and it settles them
 		wg.Wait()
 	}()
+	when := o.when
+	if when == nil {
+		when = Any
+	} else {
+		when = guarded(to.feed.of.k, "when", when, true)
+	}
 	return follow(ctx, c, to, func(ch cache.Change[S, T], gained []int) error {
-		if !ch.Initial && !o.when(ch) {
+		if !ch.Initial && !when(ch) {
 			return nil
 		}
 		return p.note(ch.Key, step[S, T]{old: ch.Old, now: ch.New, initial: ch.Initial, at: revisionOf(ch), only: gained})

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tendhq/tend/internal/contain"
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/queue/ratelimit"
 	"github.com/tendhq/tend/reconcile/internal/cause"
@@ -71,12 +72,29 @@ func (t *settler[K]) answer(asked []seen[K], w *store.Writes) {
 // refuse settles a key that failed before it could run.
 func (t *settler[K]) refuse(item queue.Item[K], err error) {
 	d := decision{kind: resultError, err: err}
-	item.Retry(err, 0)
+	t.guarded(&item, func() { item.Retry(err, 0) })
 	t.failed(&item, &d)
+}
+
+// guarded settles an item with f. Code that has the queue can end any run there is, by DoneKey
+// or with the Item of Running: the end that the worker gives it then must not end the process.
+func (t *settler[K]) guarded(item *queue.Item[K], f func()) {
+	defer func() {
+		if v := recover(); v != nil {
+			err := contain.Recovered(v)
+			t.k.log().Error("reconcile: the result of a run is lost: other code had ended it in the queue, by DoneKey or the Item of Running",
+				append([]any{"controller", t.k.name, "key", item.Key, "err", store.Brief(err)}, contain.Stack(err)...)...)
+		}
+	}()
+	f()
 }
 
 // settle carries a decision out.
 func (t *settler[K]) settle(item queue.Item[K], d decision, o Outcome) {
+	t.guarded(&item, func() { t.end(item, d, o) })
+}
+
+func (t *settler[K]) end(item queue.Item[K], d decision, o Outcome) {
 	if o.Err == nil {
 		item = item.WithPriority(o.Result.Priority)
 	}
@@ -93,7 +111,7 @@ func (t *settler[K]) settle(item queue.Item[K], d decision, o Outcome) {
 	case settlePark:
 		item.Park(d.err)
 	case settleStill:
-		t.stillFailing(item, d.delay)
+		t.wait(item, d.delay)
 	default: // it comes back at the resync, if there is one and it is not known to be gone
 		if t.k.o.Resync <= 0 || t.gone(item.Key) {
 			item.Done()
@@ -106,6 +124,10 @@ func (t *settler[K]) settle(item queue.Item[K], d decision, o Outcome) {
 // stillFailing settles a run that tried nothing of what failed before, or one that did not
 // begin. The queue leaves attempts as they are for what was throttled, and for nothing else.
 func (t *settler[K]) stillFailing(item queue.Item[K], d time.Duration) {
+	t.guarded(&item, func() { t.wait(item, d) })
+}
+
+func (t *settler[K]) wait(item queue.Item[K], d time.Duration) {
 	e, _ := t.k.q.Lookup(item.Key)
 	if e.LastError == nil {
 		item.After(d)

@@ -253,7 +253,7 @@ func (w *worker[K]) runNext() {
 	w.rest = w.rest[n:]
 	switch {
 	case h == nil:
-		doneAll(items) // another server's
+		w.doneAll(items) // another server's
 		return
 	case h == unknownHold:
 		for _, item := range items {
@@ -276,7 +276,7 @@ func (w *worker[K]) runNext() {
 		item := &items[i]
 		stale, ok := w.p.settler.writes.mayRun(item.Key)
 		if !ok {
-			item.After(0) // it is held
+			w.p.settler.guarded(item, func() { item.After(0) }) // it is held
 			items = slices.Delete(items, i, i+1)
 			continue
 		}
@@ -290,7 +290,7 @@ func (w *worker[K]) runNext() {
 		return
 	}
 	if !w.slot.begin(x) {
-		doneAll(w.items)
+		w.doneAll(w.items)
 		return
 	}
 	pprof.SetGoroutineLabels(w.slot.labels) // each time: a run may have replaced them
@@ -306,9 +306,9 @@ func (w *worker[K]) runNext() {
 	w.p.settler.conclude(w.slot, x, w.items, w.outcomes)
 }
 
-func doneAll[K comparable](items []queue.Item[K]) {
+func (w *worker[K]) doneAll(items []queue.Item[K]) {
 	for _, item := range items {
-		item.Done()
+		w.p.settler.guarded(&item, item.Done)
 	}
 }
 

@@ -119,7 +119,8 @@ func (o *Object[S, T]) Ready() bool { return ReadyAt(&o.Meta, o.Conditions, o.Ge
 // ReadyAt reports whether an object with these conditions is as declared in that generation:
 // the condition Ready is True for it or a later one. The phase does not count. An object of a
 // newer version ([Meta].Newer) is not: what of it this program does not know may differ.
-// Metrics, pages and programs go by it.
+// Whether an object is as declared to metrics, pages and programs depends on this, and
+// on whether it is being deleted or fails.
 func ReadyAt(m *Meta, conditions []Condition, generation int64) bool {
 	return !m.Newer && slices.ContainsFunc(conditions, func(c Condition) bool {
 		return c.Type == ConditionReady && c.Status == True && c.ObservedGeneration >= generation

@@ -43,6 +43,7 @@ var layers = map[string]int{
 	"store/objects":               2,
 	"store/storetest":             1,
 	"store/storetest/campaign":    1,
+	"internal/declared":           1,
 	"reconcile/internal/match":    1,
 	"reconcile/internal/recent":   1,
 	"reconcile":                   2,

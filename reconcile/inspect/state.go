@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/tendhq/tend/internal/declared"
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/store"
@@ -92,7 +93,7 @@ func stateOf(o objects.Object, key string) (state string, silent bool) {
 		return deleting, false
 	case key == paused:
 		return paused, false
-	case store.ReadyAt(&o.Meta, o.Conditions, o.Generation):
+	case declared.Is(&o.Meta, o.Conditions, o.Generation, false):
 		return ready, false
 	case key != "":
 		return key, false

@@ -2,6 +2,7 @@ package lease
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"strconv"
 	"time"
@@ -34,6 +35,9 @@ func uptime() (time.Duration, bool) {
 	seconds, err := strconv.ParseFloat(string(first), 64)
 	return time.Duration(seconds * float64(time.Second)), err == nil
 }
+
+// errClocks is why a lease is lost that was renewed and never trusted.
+var errClocks = errors.New("lease: the clocks of this machine disagree, so that no run may begin although the lease was renewed")
 
 // moment is a reading of all clocks.
 type moment struct {

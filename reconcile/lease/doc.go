@@ -48,10 +48,13 @@
 // until then. A controller asks as the last thing before it calls the reconciler: a
 // process that was stopped between the answer and the call counts as stopped in the run.
 //
-// A server whose renewals succeed while its clocks never agree, so that it is never sure
-// of its lease, keeps its shards and runs nothing, without a word in the log. A virtual machine that was paused by its host, or restored from a
-// snapshot, may have no clock that counted: its store writes are fenced, its other
-// calls are not until its lease is found to be gone.
+// A server whose clocks never agree is never sure of its lease, although it renews it, and
+// begins no run. After a TTL of that it gives its shards up, with a line in the log, and takes
+// none before its clocks agree; Health of the placement says so.
+//
+// A virtual machine that was paused by its host, or restored from a snapshot, may have no
+// clock that counted: its store writes are fenced, its other calls are not until its lease
+// is found to be gone.
 package lease
 
 // Design notes.

@@ -216,12 +216,15 @@ func (e *elector) Previous(shard int) (server string, ok bool) {
 
 // Health returns what the backend says of itself: while it is unavailable no lease can
 // be won or renewed. A store that answers and grants no lease (one that is read-only, or
-// whose disk is full) is unavailable to leases.
+// whose disk is full) is unavailable to leases. While the clocks of this machine disagree so
+// that it takes no lease, it says that.
 func (e *elector) Health() error {
 	if err := store.Health(e.backend); err != nil {
 		return fmt.Errorf("lease: %s: %w", e.title, err)
 	}
-	if w := e.without.Load(); w != nil {
+	if w := e.without.Load(); w != nil && errors.Is(w.Err, errClocks) {
+		return fmt.Errorf("lease: %s: since %s: %w", e.title, w.Since.Format(time.RFC3339), w.Err)
+	} else if w != nil {
 		return fmt.Errorf("lease: %s: no lease is granted: %w", e.title, w)
 	}
 	return nil
@@ -258,11 +261,26 @@ func (e *elector) Run(ctx context.Context, work Work) error {
 			e.opts.Logger.Warn("lease session ended", "lease", e.name, "server", e.opts.Server, "err", store.Brief(err))
 		}
 		e.pause(ctx, min(restarts.After(failures), e.opts.TTL/3))
+		if errors.Is(err, errClocks) {
+			e.awaitClocks(ctx)
+		}
 	}
 	for e.anyBusy() {
 		e.busy[(<-e.finished).shard] = false
 	}
 	return nil
+}
+
+// awaitClocks waits until the clocks agree, so that the leases are left to other servers.
+func (e *elector) awaitClocks(ctx context.Context) {
+	e.without.Store(&store.UnavailableError{Since: time.Now(), Err: errClocks})
+	for ctx.Err() == nil {
+		before := e.clock.now()
+		e.pause(ctx, e.opts.TTL/3)
+		if _, sure := e.clock.since(before); sure {
+			return
+		}
+	}
 }
 
 // pause waits, and goes on listening to work that returns.

@@ -36,6 +36,7 @@ type session struct {
 	doubt chan struct{} // capacity 1: the machine may have been suspended
 
 	renewed chan struct{} // capacity 1: the lease was renewed, or a plan written; see confirm
+	sureAt  time.Time     // when the lease was last found to be ours for certain; renew's alone
 	read    moment        // when the last list was asked for that the members were told of
 	old     *time.Timer   // fires when that is too long ago
 
@@ -177,7 +178,7 @@ func (s *session) grant(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.lease, s.asked = id, asked
+	s.lease, s.asked, s.sureAt = id, asked, time.Now()
 	s.alarm = time.AfterFunc(s.trust()-time.Since(asked.at), func() { s.lose(ErrLost) })
 	return nil
 }
@@ -288,6 +289,7 @@ func (s *session) renew(until context.Context) {
 			s.asked = asked
 			s.alarm.Reset(s.trust() - time.Since(asked.at))
 			s.mu.Unlock()
+			s.ascertain()
 			if renewals++; renewals%(len(s.shards)/listed+1) == 0 {
 				sleep.Wake(s.renewed)
 			}
@@ -319,12 +321,26 @@ func (s *session) await(until context.Context, d time.Duration, failed bool) boo
 		case <-look.C:
 		case <-s.doubt:
 		}
-		if elapsed, sure := s.sinceRenewal(); elapsed >= s.trust() {
-			s.lose(ErrLost)
-		} else if !sure && !failed {
+		if !s.ascertain() && !failed {
 			return until.Err() == nil
 		}
 	}
+}
+
+// ascertain reports whether the lease is certain to be ours or, if its time is over, lost. One
+// that was not for a whole TTL, although it was renewed, is lost too: other servers can use it.
+func (s *session) ascertain() (sure bool) {
+	elapsed, sure := s.sinceRenewal()
+	switch {
+	case elapsed >= s.trust():
+		s.lose(ErrLost)
+		return true
+	case sure:
+		s.sureAt = time.Now()
+	case time.Since(s.sureAt) > s.opts.TTL:
+		s.lose(fmt.Errorf("%w: %w", ErrLost, errClocks))
+	}
+	return sure
 }
 
 // commit writes one record under the session's lease, or deletes it.

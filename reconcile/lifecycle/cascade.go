@@ -75,7 +75,8 @@ func Owning[S, T, OS, OT any](owners *cache.Cache[OS, OT]) OwnerKind[S, T] {
 // the same name does not take its children over. A child goes when the last of
 // its owners has gone; an owner of a kind that is not among those given, or without a uid,
 // counts as alive. If a kind is given with several stores, an owner has gone when none of
-// them has it. A child with finalizers is marked, as by any other deletion.
+// them has it. A child with finalizers is marked, as by any other deletion. One that a newer
+// version of the program stored is left to that: see [reconcile.CheckNewer].
 //
 // That an owner has gone is read from its store, never concluded from a cache. It is an
 // error if a part is missing, or if the children's cache runs already, to which
@@ -142,6 +143,9 @@ func (c *cascade[S, T]) Reconcile(ctx context.Context, key store.Key) (reconcile
 		if gone, err := c.gone(ctx, owner); err != nil || !gone {
 			return reconcile.Result{}, err
 		}
+	}
+	if err := reconcile.CheckNewer(&o.Meta); err != nil {
+		return reconcile.Result{}, err
 	}
 	reconcile.Logger(ctx).InfoContext(ctx, "deleting an object whose owners have gone", "kind", s.Kind(), "uid", o.UID, "owners", o.Owners)
 	return Again(s.Delete(ctx, o)) // a conflict may be a new owner

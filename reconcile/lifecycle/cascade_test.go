@@ -486,3 +486,75 @@ func TestCascadeLetsAChildOfAnOwnerWithoutUIDLive(t *testing.T) {
 		get(t, s, "a")
 	})
 }
+
+// A child that a newer version of the program stored is not deleted with its owner by an older
+// one, which reads it in part; its key says so, and when a newer server has the cascade, it goes.
+//
+// promise S5
+func TestCascadeLeavesChildrenOfANewerVersion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, parents := newWidgets(t), newKind[struct{}, struct{}](t, "parent")
+		newer, err := store.New[widgetSpec, widgetStatus](s.Backend(), s.Kind(), &store.Options[widgetSpec, widgetStatus]{Version: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := parents.Create(t.Context(), &store.Object[struct{}, struct{}]{Meta: store.Meta{Name: "p"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		owners := []store.Owner{parents.OwnerOf(p)}
+		for in, name := range map[*widgets]string{s: "old", newer: "new"} {
+			if _, err := in.Create(t.Context(), &widget{Meta: store.Meta{Name: name, Owners: owners}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		// run runs the cascade of a version, and gives how its run of the newer child failed.
+		run := func(in *widgets, during func()) error {
+			children := childCache(t, in)
+			ownerCache, err := cache.New(parents, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			gc, err := NewCascade("gc", children, []OwnerKind[widgetSpec, widgetStatus]{Owning[widgetSpec, widgetStatus](ownerCache)}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var m reconcile.Manager
+			if err := m.Register(gc); err != nil {
+				t.Fatal(err)
+			}
+			ctx, stop := context.WithCancel(t.Context())
+			done := make(chan error, 1)
+			go func() { done <- m.Run(ctx) }()
+			time.Sleep(time.Second)
+			during()
+			time.Sleep(time.Minute)
+			e, _ := gc.Queue().Lookup(store.Key{Name: "new"})
+			stop()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+			return e.LastError
+		}
+		failed := run(s, func() {
+			if err := parents.Delete(t.Context(), p); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if !errors.Is(failed, store.ErrNewer) {
+			t.Errorf("the run of the newer child: %v, want ErrNewer", failed)
+		}
+		if _, err := newer.Get(t.Context(), store.Key{Name: "new"}); err != nil {
+			t.Errorf("the newer child: %v, want it to be there", err)
+		}
+		if _, err := s.Get(t.Context(), store.Key{Name: "old"}); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("the child of this version: %v, want it gone", err)
+		}
+		if err := run(newer, func() {}); err != nil {
+			t.Errorf("with a newer server: %v", err)
+		}
+		if _, err := newer.Get(t.Context(), store.Key{Name: "new"}); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("the newer child with a newer server: %v, want it gone", err)
+		}
+	})
+}

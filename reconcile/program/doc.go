@@ -21,7 +21,8 @@
 //
 // A [Kind] reads the objects of a cache. An object counts as declared and done when
 //
-//   - it is not being deleted, and Ready in its present generation. An object without a
+//   - it is not being deleted, Ready in its present generation, and not Synced=False, unless
+//     it is paused. Metrics and pages count by the same. An object without a
 //     Ready condition, as of a reconciler that writes no conditions, counts by its runs
 //     alone; see [KindOptions.Done].
 //   - with [Kind.Track], a run in this process ended without an error, and that run began

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/tendhq/tend/internal/contain"
+	"github.com/tendhq/tend/internal/declared"
 	"github.com/tendhq/tend/queue/ratelimit"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/store"
@@ -24,8 +25,8 @@ type KindOptions[S, T any] struct {
 	// present generation, or with Track also if it has no Ready condition.
 	Done func(o *store.Object[S, T]) bool
 	// Stuck reports whether an object that is not done needs a person, and why: waiting
-	// does not help it. It is asked besides what the Kind knows: paused objects, and with
-	// Track those whose last run failed with reconcile.Terminal. What it says counts when a
+	// does not help it. It is asked besides what the Kind knows: paused objects, and
+	// those whose last run in this process failed with reconcile.Terminal. What it says counts when a
 	// run of the object's present generation, with Track one of this process, has ended; where
 	// no run is tracked, the generation of the conditions says so. Default: no other is.
 	Stuck func(o *store.Object[S, T]) (why string, stuck bool)
@@ -41,6 +42,7 @@ type Kind[S, T any] struct {
 	tracked bool
 	runs    map[store.Key]lastRun // with Track: of this process
 	tidyAt  int                   // so many runs
+	parked  map[string]parkedKey  // by the printed key, without Track: see followParked
 	wake    subscribers
 }
 
@@ -297,6 +299,8 @@ func (k *Kind[S, T]) judgeLocked(o *store.Object[S, T]) (l Left, done bool) {
 		l.Stuck = last.looked >= o.Generation && errors.Is(last.err, reconcile.ErrTerminal)
 	case o.Newer:
 		l.Why = store.ErrNewer.Error()
+	case k.parked[o.Key().String()].sure && k.parked[o.Key().String()].generation == o.Generation:
+		l.Why, l.Stuck, l.Failing = store.Clip(k.parked[o.Key().String()].why), true, true
 	default:
 		l.Why = inTheWay(o)
 	}
@@ -336,7 +340,7 @@ func (k *Kind[S, T]) doneLocked(o *store.Object[S, T], last lastRun, generation 
 	if _, has := o.Condition(store.ConditionReady); !has {
 		return k.tracked, nil
 	}
-	return store.ReadyAt(&o.Meta, o.Conditions, generation), nil
+	return declared.Is(&o.Meta, o.Conditions, generation, last.err != nil), nil
 }
 
 // unconfirmedLocked reports whether runs count, and the last one has not confirmed this

@@ -1166,3 +1166,40 @@ func TestPrinterSendsTerminalsNoCommands(t *testing.T) {
 		t.Errorf("it prints %q", got)
 	}
 }
+
+// A program whose runs are not tracked ends when all that is left is parked, and names it. An
+// edit is waited for: it may be the cure.
+//
+// Before, it waited until its Timeout, or for ever.
+func TestOnceEndsOnATerminalErrorWithoutTrack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s *service
+		s = newService(t, must(memory.New(nil)), false, nil, func(ctx context.Context, o *site) (reconcile.Result, error) {
+			if o.Name == "bad" || o.Name == "mended" && o.Spec.Size == 1 {
+				return reconcile.Result{}, reconcile.Terminal(errors.New("it is declared for the moon"))
+			}
+			return s.resize(ctx, o)
+		})
+		s.create(t, "good", "bad", "mended")
+		o := s.once()
+		o.Timeout = 0
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		mended := time.AfterFunc(parkedOnce, func() {
+			_, err := s.sites.Mutate(ctx, store.Key{Name: "mended"}, func(o *site) error { o.Spec.Size = 2; return nil })
+			check(t, err)
+		})
+		defer mended.Stop()
+		began := time.Now()
+		err := program.Run(ctx, &s.manager, o)
+		if !errors.Is(err, program.ErrStuck) || time.Since(began) > time.Minute {
+			t.Fatalf("Run = %v after %v, want ErrStuck within a minute", err, time.Since(began))
+		}
+		if want := "  site bad: it is declared for the moon"; !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "mended") {
+			t.Errorf("the error is\n%v\nwant\n%s", err, want)
+		}
+	})
+}
+
+// parkedOnce is after the first look for parked keys and before the second.
+const parkedOnce = 1500 * time.Millisecond

@@ -116,6 +116,9 @@ func (p *running) run(ctx context.Context, m *reconcile.Manager) error {
 		end(errEnded)
 	})
 	lookers.Go(func() { p.show(looking) })
+	if p.Once {
+		lookers.Go(func() { followParked(looking, m, p.Parts) })
+	}
 	err := p.work(ctx)
 	if p.Out != nil && ctx.Err() != nil && !errors.Is(context.Cause(ctx), errEnded) {
 		p.Out.Line("stopping: runs under way may finish")
