@@ -14,12 +14,12 @@ import (
 	"github.com/tendhq/tend/store"
 )
 
-func init() { store.Register("etcd", open) }
+func init() { store.Register("etcd", openURL) }
 
-// open opens the cluster of a URL. What the URL does not say is in the variables of etcdctl:
+// openURL opens the cluster of a URL. What the URL does not say is in the variables of etcdctl:
 // ETCDCTL_ENDPOINTS, ETCDCTL_CACERT, ETCDCTL_CERT, ETCDCTL_KEY, ETCDCTL_USER (NAME or
 // NAME:PASSWORD) and ETCDCTL_PASSWORD.
-func open(_ context.Context, url string) (store.Backend, error) {
+func openURL(_ context.Context, url string) (store.Backend, error) {
 	endpoints, prefix, err := place(strings.TrimPrefix(strings.TrimPrefix(url, "etcd"), ":"), os.Getenv("ETCDCTL_ENDPOINTS"))
 	if err != nil {
 		return nil, err

@@ -8,9 +8,9 @@ import (
 	"github.com/tendhq/tend/store"
 )
 
-func init() { store.Register("file", open) }
+func init() { store.Register("file", openURL) }
 
-func open(_ context.Context, url string) (store.Backend, error) {
+func openURL(_ context.Context, url string) (store.Backend, error) {
 	path := strings.TrimPrefix(url, "file:")
 	if rest, absolute := strings.CutPrefix(path, "///"); absolute {
 		path = "/" + rest // file:///var/lib/x, as other programs write it
