@@ -590,7 +590,7 @@ func (m *Manager) ended(mb *member, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	mb.err, mb.running = err, false
-	mb.unclaim()
+	unclaim(mb.claim)
 	close(mb.done)
 	failed := err != nil && !mb.stopped
 	if failed || err != nil && mb.found {
@@ -609,4 +609,48 @@ type leftoverError struct{ Names []string }
 
 func (e *leftoverError) Error() string {
 	return "reconcile: still running when the time to stop was over: " + strings.Join(e.Names, ", ")
+}
+
+// claimLocked claims what the members that were not started must have for themselves.
+func claimLocked(members []*member) error {
+	var fresh []*member
+	var keys []any
+	for _, mb := range members {
+		if key := mb.claimable(); mb.done == nil && key != nil {
+			fresh, keys = append(fresh, mb), append(keys, key)
+		}
+	}
+	if i, ok := claim(keys); !ok {
+		return fresh[i].taken()
+	}
+	for i, mb := range fresh {
+		mb.claim = keys[i]
+	}
+	return nil
+}
+
+// claimable is what the member must have for itself; nil: nothing.
+func (mb *member) claimable() any {
+	if mb.cache {
+		return keyable(mb.Runner)
+	}
+	if mb.controller == nil || mb.controller.placementOf() != nil {
+		return nil
+	}
+	caches := mb.controller.shown()
+	if len(caches) == 0 {
+		caches = mb.controller.caches()
+	}
+	if len(caches) == 0 || keyable(caches[0].Backend()) == nil {
+		return nil
+	}
+	return unplaced{caches[0].Backend(), mb.name}
+}
+
+// taken is why a member must not run: what it must have for itself is another's.
+func (mb *member) taken() error {
+	if mb.cache {
+		return fmt.Errorf("%s: another Manager runs it: make a cache for each Manager, or register the controllers that read it with one", mb.name)
+	}
+	return fmt.Errorf("controller %q: one of this name runs already over the same store in this process, and each key would be run by both: use one Manager, or give both the placement that is meant, as lease.EveryServer()", mb.name)
 }
