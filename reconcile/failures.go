@@ -21,7 +21,7 @@ import (
 type failures[K comparable] struct {
 	n atomic.Int64 // len(of): a run that succeeds asks for no more while nothing fails
 
-	mu        sync.Mutex // a leaf; nothing is logged under it
+	mu        sync.Mutex // guards what follows; a leaf, nothing is logged under it
 	of        map[K]failingKey
 	causes    map[string]*failureCause
 	exhausted map[K]struct{} // the queue has given them up, and the log does not know yet

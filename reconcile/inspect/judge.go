@@ -47,6 +47,7 @@ type kindFacts struct {
 type storeFacts struct {
 	name string
 	down *store.UnavailableError // nil: it answers
+	warn string                  // it answers still, and a person has to act; empty: it warns of nothing
 }
 
 // keyFact is what a key says of its object.
@@ -290,9 +291,11 @@ func (j *judging) toldBySource(s *reconcile.Snapshot, text string) bool {
 	return slices.ContainsFunc(s.Sources, func(x reconcile.SourceSnapshot) bool { return strings.Contains(x.Error, text) })
 }
 
-// follows reports whether an error says only that the store does not answer, which is told once.
+// follows reports whether an error says only that the store does not answer, or what it warns of,
+// which is told once.
 func (j *judging) follows(text string) bool {
-	return j.down != "" && strings.Contains(text, "store: unavailable since")
+	return j.down != "" && strings.Contains(text, "store: unavailable since") ||
+		slices.ContainsFunc(j.stores, func(s storeFacts) bool { return s.warn != "" && strings.Contains(text, s.warn) })
 }
 
 // busy reports whether keys wait because all workers run others.

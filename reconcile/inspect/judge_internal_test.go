@@ -304,7 +304,7 @@ func TestVerdicts(t *testing.T) {
 		{
 			"the store is asked once",
 			facts{
-				stores: []storeFacts{{"etcd 127.0.0.1:2379", down}, {"memory", nil}}, caches: []cache.Snapshot{{Name: "db", Synced: true, Since: ago(time.Minute), Err: down}},
+				stores: []storeFacts{{name: "etcd 127.0.0.1:2379", down: down}, {name: "memory"}}, caches: []cache.Snapshot{{Name: "db", Synced: true, Since: ago(time.Minute), Err: down}},
 				controllers: []controllerFacts{edited(runs(), func(c *controllerFacts) {
 					c.snap.Error = "lease: dbs: " + down.Error() + "\nsource \"db\": " + down.Error()
 					c.snap.Sources = []reconcile.SourceSnapshot{{Name: "db", Synced: true, Error: down.Error()}}
@@ -404,12 +404,12 @@ func TestUnderneath(t *testing.T) {
 		{"nothing", facts{}, nil},
 		{
 			"a healthy server of three",
-			facts{stores: []storeFacts{{"memory", nil}}, controllers: []controllerFacts{sharded, single}, caches: []cache.Snapshot{{Synced: true, Connected: true}}},
+			facts{stores: []storeFacts{{name: "memory"}}, controllers: []controllerFacts{sharded, single}, caches: []cache.Snapshot{{Synced: true, Connected: true}}},
 			[]string{"well store: memory answers", "well leases: dbs runs 1 of 3 shards here, one runs on s2", "well caches: 1 cache connected", "well workers: dbs 0 of 4, one 0 of 4"},
 		},
 		{
 			"a store that is down",
-			facts{stores: []storeFacts{{"memory", down}}, caches: []cache.Snapshot{{Name: "db", Synced: true}}},
+			facts{stores: []storeFacts{{name: "memory", down: down}}, caches: []cache.Snapshot{{Name: "db", Synced: true}}},
 			[]string{"not well store: memory has not answered since 23:20:00", "not well caches: as of when the store last answered"},
 		},
 		{
@@ -459,5 +459,21 @@ func TestVerdictIsBounded(t *testing.T) {
 	}
 	if len(v.Notes) != 1 || v.Notes[0] != "the keys of dbs were not all looked at: they are more than 100,000" {
 		t.Errorf("the notes are %q", v.Notes)
+	}
+}
+
+// A store that answers, and warns, is no store that is down: what it warns of is told once, and asks for
+// a person.
+func TestWarningOfAStoreIsToldOnceAndIsNoOutage(t *testing.T) {
+	const warn = "etcd: the cluster was never compacted"
+	v := judge(&facts{
+		at: time.Now(), stores: []storeFacts{{name: "etcd", warn: warn}},
+		checks: []reconcile.Check{{Name: "db", Reason: "cache: db: a warning: " + warn}},
+	})
+	if len(v.Causes) != 1 || v.Causes[0].What != whatIll || v.Causes[0].Why != warn || !v.Causes[0].Person || v.Level != NotWell {
+		t.Errorf("the verdict is %+v", v)
+	}
+	if len(v.Under) == 0 || v.Under[0].Level != UnderWay || !strings.Contains(v.Under[0].Says, warn) {
+		t.Errorf("underneath: %+v", v.Under)
 	}
 }

@@ -297,9 +297,8 @@ func storeOf(b store.Backend) storeFacts {
 		s.name = named.String()
 	}
 	if err := store.Health(b); err != nil {
-		s.down, _ = errors.AsType[*store.UnavailableError](err)
-		if s.down == nil {
-			s.down = &store.UnavailableError{Since: time.Now(), Err: err}
+		if s.down, _ = errors.AsType[*store.UnavailableError](err); s.down == nil {
+			s.warn = line(err.Error())
 		}
 	}
 	return s

@@ -11,6 +11,9 @@ import (
 // storesDown asks each store once. What follows from one that does not answer refers to it.
 func (j *judging) storesDown() {
 	for _, s := range j.stores {
+		if s.warn != "" {
+			j.named(whatIll+"\x00"+s.name, Cause{What: whatIll, Why: s.warn, Grave: true, Person: true, Kind: s.name})
+		}
 		if s.down == nil {
 			continue
 		}
@@ -52,9 +55,12 @@ func (j *judging) part(name, level, says string) {
 // underneath says how that is which all else stands on.
 func (j *judging) underneath() {
 	for _, s := range j.stores {
-		if s.down != nil {
+		switch {
+		case s.down != nil:
 			j.part("store", NotWell, s.name+" has not answered since "+clock(s.down.Since, j.at))
-		} else {
+		case s.warn != "":
+			j.part("store", UnderWay, s.name+" answers, and warns: "+s.warn)
+		default:
 			j.part("store", Well, s.name+" answers")
 		}
 	}
