@@ -34,8 +34,6 @@ func service(t *testing.T) (*provider, options) {
 
 // All is as declared, once: also after a restart, for which the ids that the provider chose are
 // on record.
-//
-// Seen to fail: on a store in memory, which forgets the installation, everything was made again.
 func TestNothingIsDoubleAfterARestart(t *testing.T) {
 	dns, o := service(t)
 	for i := range 2 {

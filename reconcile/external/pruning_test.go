@@ -20,9 +20,6 @@ import (
 
 // Pruning prunes at once and in each interval. A refusal is in Health and in the log, and is not
 // asked for again before the interval; a list that fails is made again after a minute.
-//
-// Seen to fail: with a refusal that was not reported Health was well; with every failure waiting
-// for the interval the list that failed was made again after an hour.
 func TestPruningSaysWhatItRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, err := memory.New(nil)

@@ -101,9 +101,7 @@ func edited(c controllerFacts, edit func(*controllerFacts)) controllerFacts {
 	return c
 }
 
-// The states of an object and its key.
-//
-// Seen to fail: an object of a plain function that panics in each run counted as declared.
+// The states of an object and its key: one of a plain function that panics in each run is failing.
 func TestStateJoinsTheObjectAndItsKey(t *testing.T) {
 	panics := with(key("a", queue.StateBackingOff, "panic: nil map"), func(k *reconcile.KeySnapshot) { k.Panicked = true })
 	throttles := with(key("a", queue.StateBackingOff, ""), func(k *reconcile.KeySnapshot) { k.Throttled, k.Error = true, "throttled" })

@@ -57,10 +57,8 @@ func newZones(t *testing.T, mux *http.ServeMux) *program.Program {
 }
 
 // What a program is made of is shown, counted and served below a prefix, without a line for each
-// part and whenever it was added; until the program runs, nothing is.
-//
-// Seen to fail: with a ReconcileBy that did not ask its reconciler for parts, neither the page
-// nor the metrics had the inventory.
+// part and whenever it was added; until the program runs, nothing is. The inventory is found through
+// its reconciler.
 func TestPartsOfAProgramAreServed(t *testing.T) {
 	mux := http.NewServeMux()
 	p := newZones(t, mux)

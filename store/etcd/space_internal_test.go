@@ -9,7 +9,6 @@ import (
 )
 
 // A cluster that was compacted once is warned of when a revision stays readable for a day.
-// Seen to fail with the mark moved at each look: nothing was said ever after.
 func TestClusterThatIsNoLongerCompactedWarnsAfterADay(t *testing.T) {
 	const mib = 1 << 20
 	s := &space{b: &backend{health: &health{place: "here"}}}

@@ -37,8 +37,7 @@ func (l *logText) String() string {
 }
 
 // A cluster that is never compacted and nears its quota is a warning in the log and in Health while
-// it serves, and until it is compacted. Seen to fail: without a look nothing was said before the first
-// write was refused.
+// it serves, and until it is compacted.
 //
 // promise S7
 func TestClusterThatIsNeverCompactedWarnsBeforeItIsFull(t *testing.T) {

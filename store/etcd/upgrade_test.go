@@ -10,8 +10,8 @@ import (
 	"github.com/tendhq/tend/store/storetest/upgradetest"
 )
 
-// Servers of two versions of a program share shards, forwards and back. Seen to fail as the test of
-// package upgradetest in memory was.
+// Servers of two versions of a program share shards, forwards and back. The same body in memory, in
+// package upgradetest, was seen to fail.
 //
 // promise S5
 func TestRollingUpgradeMakesNoWriteFromAHalfReadSpec(t *testing.T) {

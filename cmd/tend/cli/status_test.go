@@ -31,8 +31,6 @@ func (c *tend) when(code int, want string, args ...string) (stdout string) {
 }
 
 // tend status prints the verdict of the service's page, and its exit code says whether it is well.
-//
-// Seen to fail: with the error left out it exits with 0 while objects are given up.
 func TestStatusSaysWhatIsWrongAndExitsWithIt(t *testing.T) {
 	d, c := service(t)
 	_ = must(d.Create(t.Context(), &disk{Meta: store.Meta{Name: "good"}}))
