@@ -101,7 +101,7 @@ type backend struct {
 	batch   *batcher
 	health  *health
 	writes  *store.WriteHealth
-	space   *space
+	space   space
 	weights sync.Map // kind: bytes of a record, in the page that was listed last
 
 	// ctx ends when the backend is closed, and with it every watch.
@@ -151,7 +151,7 @@ func New(cfg clientv3.Config, o *Options) (store.FullBackend, error) {
 	}
 	b.writes = store.NewWriteHealth(b, b.health.place, opts.logger)
 	b.ctx, b.stop = context.WithCancelCause(context.Background())
-	b.space = &space{b: b, maintenance: pb.NewMaintenanceClient(client.ActiveConnection()), first: opts.firstLook, every: 10 * opts.firstLook}
+	b.space.begin(b, pb.NewMaintenanceClient(client.ActiveConnection()))
 	b.live.Go(func() { b.space.run(b.ctx) })
 	return b, nil
 }
