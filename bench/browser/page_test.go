@@ -173,7 +173,7 @@ func linksWork(t *testing.T, b *browser, url string) {
 	if len(seen) < 20 {
 		t.Errorf("only %d pages were found: %v", len(seen), seen)
 	}
-	b.open(url)
+	b.open(url + "?unfold=all") // what runs now is folded
 	b.click(`//a[.="slow-copy"]`)
 	b.awaitText("h1", "slow-copy")
 	b.click(`//nav/a[.="bucket"]`)

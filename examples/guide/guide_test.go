@@ -21,7 +21,7 @@ var update = flag.Bool("update", false, "write what the programs print to their 
 
 // arguments of the programs that take some. DIR is a directory of the program's.
 var arguments = map[string][]string{
-	"06-production": {"-db", "DIR/sites.db", "-traces", "DIR/traces.json", "-listen", "127.0.0.1:0", "-check"},
+	"06-production": {"-db", "file:DIR/sites.db", "-traces", "DIR/traces.json", "-listen", "127.0.0.1:0", "-check"},
 }
 
 // Each program ends by itself, without an error, and prints what the guide says. (That

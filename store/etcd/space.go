@@ -66,7 +66,7 @@ func (e *fullError) Error() string {
 		e.place, when, e.used>>20, e.quota>>20, whose)
 }
 
-// begin says whom to ask, and how often.
+// begin sets the member to ask, and how often.
 func (s *space) begin(b *backend, maintenance pb.MaintenanceClient) {
 	s.b, s.maintenance, s.first, s.every = b, maintenance, b.opts.firstLook, 10*b.opts.firstLook
 }

@@ -50,10 +50,12 @@ func desired(o *Disk) resource {
 // Observe implements external.Client.
 func (p provider) Observe(ctx context.Context, o *Disk) (seen external.Observation, err error) {
 	var r resource
-	if id := o.Intent.ExternalName; id != "" {
+	id := o.Intent.ExternalName
+	if id != "" {
 		err = p.call(ctx, http.MethodGet, "/resources/"+id, nil, &r)
-	} else {
-		r, err = p.find(ctx, mark(o)) // as after a create whose answer was lost
+	}
+	if id == "" || isStatus(err, http.StatusNotFound) { // a create whose answer was lost may have made another one
+		r, err = p.find(ctx, mark(o))
 	}
 	if isStatus(err, http.StatusNotFound) || err == nil && r.ID == "" {
 		return seen, nil
