@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,16 +17,25 @@ import (
 
 // outage is a cloud that every key needs. Its errors name the key and a request.
 type outage struct {
-	says     error
+	mu       sync.Mutex
+	err      error
 	requests int
 }
 
+func (o *outage) says(err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.err = err
+}
+
 func (o *outage) run(_ context.Context, key string) (result, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	o.requests++
-	if o.says == nil {
+	if o.err == nil {
 		return result{}, nil
 	}
-	return result{}, fmt.Errorf("PUT %s: %w (request %d)", key, o.says, o.requests)
+	return result{}, fmt.Errorf("PUT %s: %w (request %d)", key, o.err, o.requests)
 }
 
 func manyKeys(n int) (keys []string) {
@@ -61,7 +71,7 @@ func TestFaultOfManyKeysIsAHandfulOfLines(t *testing.T) {
 		start(t, c)
 		pass(time.Minute)
 		expect(t, "lines of a healthy minute", len(messages(lines)), 1) // it synced
-		cloud.says = errors.New("500 Internal Server Error")
+		cloud.says(errors.New("500 Internal Server Error"))
 		add(t, c, manyKeys(700)...)
 		pass(5 * time.Second)
 		got := messages(lines)
@@ -76,12 +86,12 @@ func TestFaultOfManyKeysIsAHandfulOfLines(t *testing.T) {
 		if n := len(last); n == 0 || !strings.Contains(last[n-1], "keys=700 first=db-") || !strings.Contains(last[n-1], "500 Internal Server Error") {
 			t.Errorf("the lines are %q, want them to say how many keys fail, a key and the error", last)
 		}
-		cloud.says = errors.New("403 ExpiredToken")
+		cloud.says(errors.New("403 ExpiredToken"))
 		pass(5 * time.Minute)
 		got = messages(lines)
 		expect(t, "keys that are named, of two causes", got["reconcile: run failed"], 6)
 		expect(t, "ends while the keys fail for another cause", got["reconcile: works again"], 0)
-		cloud.says = nil
+		cloud.says(nil)
 		pass(5 * time.Minute)
 		ends := logged(lines, "works again")
 		if len(ends) != 1 || !strings.Contains(ends[0], "keys=700") || !strings.Contains(ends[0], "403 ExpiredToken") {
@@ -98,7 +108,7 @@ func TestFaultOfManyKeysIsAHandfulOfLines(t *testing.T) {
 func TestKeyWithACauseOfItsOwnIsNamedAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		logger, lines := quiet()
-		cloud := &outage{says: errors.New("503 Slow Down")}
+		cloud := &outage{err: errors.New("503 Slow Down")}
 		c := newController(t, reconcile.Func[string](func(ctx context.Context, key string) (result, error) {
 			if key == "odd" {
 				return result{}, errBoom

@@ -19,12 +19,12 @@ func TestPageAndObjectAgreeOnWhatIsAsDeclared(t *testing.T) {
 		say  func(o *object)
 		want string
 	}{
-		"ready": {(*object).SetReady, "The 1 object is as declared."},
+		"ready": {(*object).SetReady, "the 1 object is as declared."},
 		"ready phase": {func(o *object) {
 			o.SetReady()
 			o.SetCondition(store.Condition{Type: store.ConditionReady, Status: store.False})
-		}, "0 of 1 object are as declared."},
-		"ready condition": {func(o *object) { o.SetCondition(store.Condition{Type: store.ConditionReady, Status: store.True}) }, "The 1 object is as declared."},
+		}, "1 of 1 object is not as declared yet"},
+		"ready condition": {func(o *object) { o.SetCondition(store.Condition{Type: store.ConditionReady, Status: store.True}) }, "the 1 object is as declared."},
 	} {
 		s := must(store.New[spec, status](must(memory.New(nil)), "thing", nil))
 		must(s.Create(t.Context(), poison("a")))
@@ -35,7 +35,7 @@ func TestPageAndObjectAgreeOnWhatIsAsDeclared(t *testing.T) {
 		if !strings.Contains(w.Body.String(), c.want) {
 			t.Errorf("%s: the page does not say %q:\n%.300s", name, c.want, w.Body)
 		}
-		if ready := strings.HasPrefix(c.want, "The 1"); o.Ready() != ready {
+		if ready := strings.HasPrefix(c.want, "the 1"); o.Ready() != ready {
 			t.Errorf("%s: Ready is %v", name, o.Ready())
 		}
 	}

@@ -7,7 +7,10 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,24 +31,38 @@ func TestPruningSaysWhatItRefuses(t *testing.T) {
 		ok(t, err)
 		_, err = disks.Create(t.Context(), &store.Object[struct{}, struct{}]{Meta: store.Meta{Name: "declared"}})
 		ok(t, err)
+		var mu sync.Mutex // guards what follows
 		there, lists := map[string]bool{"declared": true}, 0
 		var broken error
+		with := func(f func()) {
+			mu.Lock()
+			defer mu.Unlock()
+			f()
+		}
+		left := func() (n int) { with(func() { n = len(there) }); return n }
 		v, err := external.NewInventory(&external.InventoryOptions[struct{}, struct{}, string]{
 			Store: disks, Installation: "here",
 			List: func(context.Context) iter.Seq2[string, error] {
 				return func(yield func(string, error) bool) {
-					if lists++; broken != nil {
-						yield("", broken)
+					var ids []string
+					var err error
+					with(func() { lists++; ids, err = slices.Collect(maps.Keys(there)), broken })
+					if err != nil {
+						yield("", err)
 						return
 					}
-					for id := range there {
+					for _, id := range ids {
 						if !yield(id, nil) {
 							return
 						}
 					}
 				}
 			},
-			Get:  func(_ context.Context, id string) (string, bool, error) { return id, there[id], nil },
+			Get: func(_ context.Context, id string) (string, bool, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				return id, there[id], nil
+			},
 			ID:   func(r string) string { return r },
 			IDOf: func(o *store.Object[struct{}, struct{}]) string { return o.Name },
 			Owner: func(r string) (external.Mark, bool) {
@@ -54,7 +71,7 @@ func TestPruningSaysWhatItRefuses(t *testing.T) {
 			Compare: func(*store.Object[struct{}, struct{}], string) external.Observation {
 				return external.Observation{UpToDate: true}
 			},
-			Delete: func(_ context.Context, r string) error { delete(there, r); return nil },
+			Delete: func(_ context.Context, r string) error { with(func() { delete(there, r) }); return nil },
 		})
 		ok(t, err)
 		var log bytes.Buffer
@@ -63,7 +80,7 @@ func TestPruningSaysWhatItRefuses(t *testing.T) {
 		ok(t, err)
 		manager := reconcile.Manager{Logger: logger}
 		ok(t, manager.Register(c))
-		there["orphan"] = true
+		with(func() { there["orphan"] = true })
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- manager.Run(ctx) }() // ended by cancel, waited for below
@@ -77,29 +94,30 @@ func TestPruningSaysWhatItRefuses(t *testing.T) {
 			}
 			return "it has no check"
 		}
-		if reason := after(time.Second); reason != "" || there["orphan"] {
-			t.Errorf("after the first prune: %q, %v", reason, there)
+		if reason := after(time.Second); reason != "" || left() != 1 {
+			t.Errorf("after the first prune: %q, %d there", reason, left())
 		}
 		for i := range 15 { // more than the cap
-			there[fmt.Sprint("orphan", i)] = true
+			with(func() { there[fmt.Sprint("orphan", i)] = true })
 		}
-		if reason := after(time.Hour); !strings.Contains(reason, "prune refused") || len(there) != 16 {
-			t.Errorf("a refusal is not in Health: %q, %d there", reason, len(there))
+		if reason := after(time.Hour); !strings.Contains(reason, "prune refused") || left() != 16 {
+			t.Errorf("a refusal is not in Health: %q, %d there", reason, left())
 		}
-		if was := lists; after(58*time.Minute) == "" || lists != was {
-			t.Errorf("a refusal was tried again %d times before the interval", lists-was)
+		made := func() (n int) { with(func() { n = lists }); return n }
+		if was := made(); after(58*time.Minute) == "" || made() != was {
+			t.Errorf("a refusal was tried again %d times before the interval", made()-was)
 		}
 		for i := range 14 {
-			delete(there, fmt.Sprint("orphan", i))
+			with(func() { delete(there, fmt.Sprint("orphan", i)) })
 		}
-		if reason := after(2 * time.Minute); reason != "" || len(there) != 1 {
-			t.Errorf("after the operator looked: %q, %v", reason, there)
+		if reason := after(2 * time.Minute); reason != "" || left() != 1 {
+			t.Errorf("after the operator looked: %q, %d there", reason, left())
 		}
-		broken = errors.New("the cloud is down")
+		with(func() { broken = errors.New("the cloud is down") })
 		if reason := after(time.Hour); !strings.Contains(reason, "the cloud is down") {
 			t.Errorf("a list that fails: %q", reason)
 		}
-		broken = nil
+		with(func() { broken = nil })
 		if reason := after(2 * time.Minute); reason != "" {
 			t.Errorf("two minutes after the cloud is back: %q", reason)
 		}

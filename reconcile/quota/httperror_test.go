@@ -208,7 +208,7 @@ func TestErrorsOfHTTPClientsAreJudged(t *testing.T) {
 			{errors.New("no such bucket"), anAnswer},
 			{&apiError{"NoSuchBucket", 404}, anAnswer},
 			{fmt.Errorf("create: %w", &apiError{"ThrottlingException", 400}), throttled(0)},
-			{&apiError{"LimitExceededException", 400}, anAnswer},
+			{&apiError{"LimitExceededException", 400}, throttled(0)},
 			{&apiError{"Busy", 429}, throttled(0)},
 			{&apiError{"SlowDown", 503}, throttled(0)},
 			{&apiError{"InternalError", 500}, isDown},
