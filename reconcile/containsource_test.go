@@ -31,7 +31,7 @@ func TestFunctionsOfASourceThatPanicLeaveItsObject(t *testing.T) {
 		}
 		p := func(c change) bool { return bad(c.Key.Name) }
 		mapper := func(_ context.Context, _, now *thing) ([]string, error) { return []string{now.Name}, nil }
-		for function, make := range map[string]func(t *testing.T, s *things, rec *recorder[string], o reconcile.Options[reconcile.Request]) reconcile.Runner{
+		for function, runner := range map[string]func(t *testing.T, s *things, rec *recorder[string], o reconcile.Options[reconcile.Request]) reconcile.Runner{
 			"When": func(t *testing.T, s *things, rec *recorder[string], o reconcile.Options[reconcile.Request]) reconcile.Runner {
 				return forThings(t, s, rec, &reconcile.ForOptions[spec, status]{When: p, Options: o})
 			},
@@ -60,7 +60,7 @@ func TestFunctionsOfASourceThatPanicLeaveItsObject(t *testing.T) {
 					create(t, s, "good")
 					rec := record[string](nil)
 					logger, log := quiet()
-					c := make(t, s, rec, reconcile.Options[reconcile.Request]{Logger: logger, Resync: time.Hour})
+					c := runner(t, s, rec, reconcile.Options[reconcile.Request]{Logger: logger, Resync: time.Hour})
 					run := startManaged(t, c)
 					pass(10 * time.Second)
 					before := rec.count()

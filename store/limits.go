@@ -17,9 +17,9 @@ const (
 	maxFinalizers = 64
 )
 
-// MaxDepth, 64, is how deep lists and objects may lie in each other in the JSON of an object;
+// MaxDepth is how deep lists and objects may lie in each other in the JSON of an object;
 // the object itself and its spec are the first two. A spec that holds itself is deeper than any
-// bound.
+// bound. It is 64.
 const MaxDepth = shape.MaxDepth
 
 // checkMeta returns [ErrInvalid] with the first thing wrong.

@@ -199,14 +199,13 @@ func (j *judging) dependants() {
 }
 
 // waitsFor notes that an object waits for something that has no cause of its own.
-func (j *judging) waitsFor(w waiter, name, why string) *Cause {
+func (j *judging) waitsFor(w waiter, name, why string) {
 	if name == "" {
-		return nil // for its turn
+		return // for its turn
 	}
 	c := j.named(w.kind+"\x00"+whatWaits+"\x00"+name, Cause{What: whatWaits, Why: why, Kind: w.kind, Do: []string{"why", "apply"}})
 	c.seen(w.key.String(), w.since, time.Time{})
 	c.Grave = !c.Since.IsZero() && j.at.Sub(c.Since) > graveWait
-	return c
 }
 
 // rootOf finds what a need waits for in the end: the cause for which a needed object fails. Of one

@@ -5,7 +5,6 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"runtime"
@@ -213,7 +212,7 @@ func (f *feeder) ran(c *reconcile.Controller[reconcile.Request], key reconcile.R
 
 // controller runs r with the settings, and adds up for how long.
 func (f *feeder) controller(b testing.TB, s settings, r reconcile.Reconciler[reconcile.Request], ran *atomic.Int64) (c *reconcile.Controller[reconcile.Request]) {
-	o := &reconcile.Options[reconcile.Request]{Workers: s.workers, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	o := &reconcile.Options[reconcile.Request]{Workers: s.workers, Logger: slog.New(slog.DiscardHandler)}
 	var err error
 	if batched, ok := r.(reconcile.BatchReconciler[reconcile.Request]); s.batch > 1 && ok {
 		o.Batch = s.batch

@@ -279,8 +279,12 @@ func (p *printer) objectsPage(v *objectsView) {
 		of = "of this server's shards; others have the rest"
 	}
 	note := fmt.Sprintf("%s %s", grouped(fmt.Sprint(v.Total)), of)
-	for i, state := range slices.DeleteFunc(inspect.States(), func(s string) bool { return v.States[s] == 0 }) {
-		note += map[bool]string{true: ": ", false: ", "}[i == 0] + grouped(fmt.Sprint(v.States[state])) + " " + stateText(state)
+	var states []string
+	for _, state := range slices.DeleteFunc(inspect.States(), func(s string) bool { return v.States[s] == 0 }) {
+		states = append(states, grouped(fmt.Sprint(v.States[state]))+" "+stateText(state))
+	}
+	if len(states) > 0 {
+		note += ": " + strings.Join(states, ", ")
 	}
 	s := p.objectTable(v.Objects, false)
 	s.Filter, s.Note, s.Empty = form, note, "there are none of that sort"

@@ -87,7 +87,7 @@ func findTime(_ *node, v reflect.Value, _ int, r *report) {
 
 func mendTime(_ *node, v reflect.Value, _ bool) {
 	t := v.Interface().(time.Time)
-	if t == t.Round(0).UTC() {
+	if t == t.Round(0).UTC() { //nolint:staticcheck // the form is asked for, and not the instant
 		return
 	}
 	if _, offset := t.Zone(); offset%60 != 0 || offset <= -24*3600 || offset >= 24*3600 {

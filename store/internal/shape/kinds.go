@@ -156,7 +156,7 @@ func mapParts(b *builder, n *node, path string) {
 	key.private, key.opaque, elem.inMap = true, true, true
 	before := b.uncopied
 	n.key = b.node(key, path+"[key]")
-	if b.uncopied != before && n.copies == byParts {
+	if before == nil && b.uncopied != nil && n.copies == byParts {
 		b.uncopied = refusal(path, n.Type, "has keys that refer to memory")
 	}
 	n.elem = b.node(elem, path+"[]")

@@ -40,10 +40,6 @@ type (
 		BaseNum  float64 `json:"baseNum,omitzero"`
 		BaseList []int   `json:"baseList,omitempty"`
 	}
-	base2 struct {
-		Two  string
-		Time time.Time `json:"when,omitzero"`
-	}
 	// Node contains itself.
 	Node struct {
 		Next *Node
