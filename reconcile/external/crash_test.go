@@ -256,6 +256,63 @@ func TestLostAnswerOfACreateMakesNoSecondResource(t *testing.T) {
 	}
 }
 
+// promise E1: a client by marks may look for the name on record first. That of an earlier
+// resource, which is gone, is none of what a create of unknown outcome made.
+//
+// Seen to fail: with the name of the first on record the second was looked for by that
+// alone, and a third was made.
+func TestCreateOfUnknownOutcomeIsLookedForByMarkThoughAnEarlierNameIsOnRecord(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.o.Naming, w.client.byID = external.ByMark, true
+		w.cloud = must(reconciletest.NewCloud(nil))
+		w.restart(nil)
+		w.converged()
+		time.Sleep(time.Hour)
+		first := w.cloud.Truth()[0].ID
+		w.cloud.Remove(first)
+		w.with(w.losing(func(ctx context.Context, o *disk) error { return w.client.Create(ctx, o) }))
+		w.run() // of another process: it waits for the first to show
+		time.Sleep(time.Minute)
+		w.fails()
+		w.restart(nil)
+		w.settled("1")
+		if name, second := w.get().Intent.ExternalName, w.cloud.Truth()[0].ID; name != second {
+			t.Errorf("name on record %q, want %q", name, second)
+		}
+		w.delete()
+		w.settled("")
+	})
+}
+
+// promise E1: nor is it the name of what a create made that set no name.
+//
+// Seen to fail: the name of the first stayed on record as that of the second.
+func TestCreateThatSetsNoNameLeavesNoNameOfAnEarlierResource(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.o.Naming, w.client.byID = external.ByMark, true
+		w.cloud = must(reconciletest.NewCloud(nil))
+		w.restart(nil)
+		w.converged()
+		time.Sleep(time.Hour)
+		w.cloud.Remove(w.cloud.Truth()[0].ID)
+		f, _ := funcs(func(f *external.ClientFuncs[diskSpec, diskStatus]) {
+			f.ObserveFunc, f.UpdateFunc, f.DeleteFunc = w.client.Observe, w.client.Update, w.client.Delete
+			f.CreateFunc = func(ctx context.Context, o *disk) error {
+				_, err := w.cloud.Create(ctx, w.client.desired(o))
+				return err
+			}
+		})
+		w.with(external.Always(f))
+		for range 5 {
+			w.run()
+			time.Sleep(time.Minute)
+		}
+		if got := sizes(w.cloud); got != "1" {
+			t.Errorf("disks of the sizes %q, want one", got)
+		}
+	})
+}
+
 // promise E1: a create whose answer was lost, and one after it that failed. What the
 // second says is nothing about the first, whose resource cannot be seen yet, or has no
 // mark yet.

@@ -22,9 +22,9 @@ const (
 	// ByMark leaves the name to the cloud, but the create carries our ownership
 	// mark (or a client token) and Observe finds the resource by it. After a
 	// create of unknown outcome the resource is looked for until the creation
-	// grace is over; only then is another one created. The name on record meanwhile may be that
-	// of an earlier resource: Observe looks for the mark also where it has a name and finds nothing. An [Inventory] looks for the
-	// mark before a first create too; see [InventoryOptions.IDOf].
+	// grace is over; only then is another one created. Observe and Create get no name on record
+	// then: it would be that of an earlier resource. An [Inventory] looks for the mark before a
+	// first create too; see [InventoryOptions.IDOf].
 	ByMark
 
 	lastNaming = ByMark

@@ -77,6 +77,9 @@ func (a *attempt[S, T]) create(ctx, calls context.Context) (reason string, err e
 		return reasonCreateFailed, a.madeNothing(ctx, a.Stored(), fmt.Errorf("create: not called: %w", context.Cause(calls)))
 	}
 	o := a.forClient()
+	if a.o.Naming == ByMark {
+		o.Intent.ExternalName = "" // that of an earlier resource
+	}
 	err = a.try(ctx, calls, callCreate, o, a.client.Create)
 	if a.o.ExclusiveCreate && errors.Is(err, ErrExists) {
 		return reasonCreateFailed, fmt.Errorf("create: %w", err) // it stays pending until a look shows whose it is
@@ -129,7 +132,7 @@ func (a *attempt[S, T]) outcome(ctx context.Context, made *store.Object[S, T], o
 		if !ok && a.view.phase != pending && a.view.phase != succeeded {
 			o.Intent.Location = "" // nothing was made before that it would have to be kept for
 		}
-		if made.Intent.ExternalName != "" {
+		if made.Intent.ExternalName != "" || ok && a.o.Naming == ByMark {
 			o.Intent.ExternalName = made.Intent.ExternalName
 		}
 		o.Annotations = merge(o.Annotations, before, made.Annotations)

@@ -391,7 +391,7 @@ func (a *attempt[S, T]) observe(ctx, calls context.Context) error {
 	}
 	o := a.store.Clone(a.Object)
 	o.Phase = ""
-	o.Intent.ExternalName = cmp.Or(o.Intent.ExternalName, a.view.adopt)
+	o.Intent.ExternalName = cmp.Or(a.nameOnRecord(), a.view.adopt)
 	a.memory = memory{} // of a client that looks past the inventory nothing is said
 	calls = context.WithValue(calls, runKey{}, &a.memory)
 	before := a.unedited(ctx, o)
@@ -458,6 +458,7 @@ func (a *attempt[S, T]) keepObserved(ctx context.Context) error {
 	if !happened && !named {
 		return nil
 	}
+	name := cmp.Or(a.name, a.nameOnRecord())
 	if happened {
 		a.view.phase = succeeded
 	}
@@ -465,7 +466,7 @@ func (a *attempt[S, T]) keepObserved(ctx context.Context) error {
 		if happened {
 			o.Intent = o.Intent.Resolved(true, wall.Now())
 		}
-		o.Intent.ExternalName = cmp.Or(a.name, o.Intent.ExternalName)
+		o.Intent.ExternalName = name
 		return nil
 	}); err != nil {
 		return fmt.Errorf("what an earlier create made: %w", err)
@@ -473,11 +474,20 @@ func (a *attempt[S, T]) keepObserved(ctx context.Context) error {
 	return nil
 }
 
+// nameOnRecord is the stored name of the resource. By mark a create of unknown outcome has none:
+// the name is that of an earlier resource, by which what the create made is not found.
+func (a *attempt[S, T]) nameOnRecord() string {
+	if a.o.Naming == ByMark && a.view.phase == pending {
+		return ""
+	}
+	return a.Stored().Intent.ExternalName
+}
+
 // forClient is the object as a client gets it: what is stored, and the status and the
 // name as Observe left them.
 func (a *attempt[S, T]) forClient() *store.Object[S, T] {
 	o, seen := a.store.Clone(a.Stored()), a.store.Clone(a.Object)
 	o.Status, o.Conditions, o.Phase, o.ObservedGeneration = seen.Status, seen.Conditions, seen.Phase, seen.ObservedGeneration
-	o.Intent.ExternalName = cmp.Or(a.name, o.Intent.ExternalName)
+	o.Intent.ExternalName = cmp.Or(a.name, a.nameOnRecord())
 	return o
 }

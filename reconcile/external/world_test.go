@@ -273,6 +273,9 @@ func (c diskClient) Observe(ctx context.Context, o *disk) (external.Observation,
 		return external.Observation{}, err
 	}
 	o.Status.ID, o.Status.State = r.ID, "available"
+	if c.byID {
+		o.Intent.ExternalName = r.ID
+	}
 	seen := external.Observation{Exists: true, UpToDate: r.Props["size"] == o.Spec.Size, Owner: markOf(o).Compare(readMark(r))}
 	if !seen.UpToDate {
 		seen.Diff = fmt.Sprintf("size: %q, want %q", r.Props["size"], o.Spec.Size)

@@ -50,11 +50,9 @@ func desired(o *Disk) resource {
 // Observe implements external.Client.
 func (p provider) Observe(ctx context.Context, o *Disk) (seen external.Observation, err error) {
 	var r resource
-	id := o.Intent.ExternalName
-	if id != "" {
+	if id := o.Intent.ExternalName; id != "" {
 		err = p.call(ctx, http.MethodGet, "/resources/"+id, nil, &r)
-	}
-	if id == "" || isStatus(err, http.StatusNotFound) { // a create whose answer was lost may have made another one
+	} else {
 		r, err = p.find(ctx, mark(o))
 	}
 	if isStatus(err, http.StatusNotFound) || err == nil && r.ID == "" {
