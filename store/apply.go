@@ -55,7 +55,11 @@ func (e *CapError) Error() string {
 // An object of a newer version is neither written nor deleted ([ErrNewer]). After that a failure with one object does not stop the others; the errors are
 // joined, and applying the set again finishes the work.
 func (s *Store[S, T]) Apply(ctx context.Context, set []*Object[S, T], owner string, maxDelete int) (Applied, error) {
-	a := applier[S, T]{s: s, owner: owner, declared: make(map[Key]*Object[S, T], len(set)), stored: make(map[Key]*Object[S, T])}
+	return s.apply(ctx, untyped(set), owner, maxDelete)
+}
+
+func (s *core) apply(ctx context.Context, set []object, owner string, maxDelete int) (Applied, error) {
+	a := applier{s: s, owner: owner, declared: make(map[Key]object, len(set)), stored: make(map[Key]object)}
 	if err := a.declare(set, maxDelete); err != nil {
 		return a.done, err
 	}
@@ -67,7 +71,7 @@ func (s *Store[S, T]) Apply(ctx context.Context, set []*Object[S, T], owner stri
 		return a.done, a.refuse(surplus, maxDelete)
 	}
 	for _, o := range set {
-		if !a.try(ctx, a.put(ctx, a.declared[o.Key()])) {
+		if !a.try(ctx, a.put(ctx, a.declared[o.meta().Key()])) {
 			return a.done, errors.Join(a.errs...)
 		}
 	}
@@ -80,17 +84,17 @@ func (s *Store[S, T]) Apply(ctx context.Context, set []*Object[S, T], owner stri
 }
 
 // applier is one Apply.
-type applier[S, T any] struct {
-	s        *Store[S, T]
+type applier struct {
+	s        *core
 	owner    string
-	declared map[Key]*Object[S, T]
-	stored   map[Key]*Object[S, T] // those declared that exist
+	declared map[Key]object
+	stored   map[Key]object // those declared that exist
 	done     Applied
 	errs     []error
 }
 
 // declare labels copies of the set's objects, fills in their specs and checks them.
-func (a *applier[S, T]) declare(set []*Object[S, T], maxDelete int) error {
+func (a *applier) declare(set []object, maxDelete int) error {
 	if maxDelete < 0 {
 		return fmt.Errorf("%w: at most %d deletions", ErrInvalid, maxDelete)
 	}
@@ -98,91 +102,96 @@ func (a *applier[S, T]) declare(set []*Object[S, T], maxDelete int) error {
 		return fmt.Errorf("%w: owner %.32q of a declared set", ErrInvalid, a.owner)
 	}
 	for _, o := range set {
-		c, err := a.s.Filled(o)
+		c, err := a.s.filled(o)
 		if err != nil {
 			return err
 		}
-		if c.Labels == nil {
-			c.Labels = make(map[string]string, 1)
+		m := c.meta()
+		if m.Labels == nil {
+			m.Labels = make(map[string]string, 1)
 		}
-		c.Labels[LabelOwner] = a.owner
+		m.Labels[LabelOwner] = a.owner
 		if err := a.s.check(c, true); err != nil {
 			return err
 		}
-		if a.declared[c.Key()] != nil {
-			return fmt.Errorf("%w: %s %s is declared twice", ErrInvalid, a.s.kind, c.Key())
+		if a.declared[m.Key()] != nil {
+			return fmt.Errorf("%w: %s %s is declared twice", ErrInvalid, a.s.kind, m.Key())
 		}
-		a.declared[c.Key()] = c
+		a.declared[m.Key()] = c
 	}
 	return nil
 }
 
 // compare reads what is stored and returns what is no longer declared.
-func (a *applier[S, T]) compare(ctx context.Context) (surplus []*Object[S, T], err error) {
-	for o, err := range a.s.All(ctx, Selector{}) {
-		if err != nil {
-			return nil, err
+func (a *applier) compare(ctx context.Context) (surplus []object, err error) {
+	a.s.all(ctx, Selector{}, func(o object, failed error) bool {
+		if err = failed; err != nil {
+			return false
 		}
-		ours := o.Labels[LabelOwner] == a.owner
-		switch _, wanted := a.declared[o.Key()]; {
+		m := o.meta()
+		ours := m.Labels[LabelOwner] == a.owner
+		switch _, wanted := a.declared[m.Key()]; {
 		case wanted && !ours:
-			return nil, a.foreign(o.Key())
+			err = a.foreign(m.Key())
 		case wanted:
-			a.stored[o.Key()] = o
-		case ours && !o.Deleting():
+			a.stored[m.Key()] = o
+		case ours && !m.Deleting():
 			surplus = append(surplus, o)
 		}
-	}
-	return surplus, nil
+		return err == nil
+	})
+	return surplus, err
 }
 
-func (a *applier[S, T]) foreign(k Key) error {
+func (a *applier) foreign(k Key) error {
 	return fmt.Errorf("%w: %s %s is not declared by %s; label it %s=%s to hand it over",
 		ErrExists, a.s.kind, k, a.owner, LabelOwner, a.owner)
 }
 
-func (a *applier[S, T]) refuse(surplus []*Object[S, T], maxDelete int) error {
+func (a *applier) refuse(surplus []object, maxDelete int) error {
 	e := &CapError{kind: a.s.kind, owner: a.owner, max: maxDelete}
 	for _, o := range surplus {
-		e.Delete = append(e.Delete, o.Key())
+		e.Delete = append(e.Delete, o.meta().Key())
 	}
 	return e
 }
 
 // try notes a failure and reports whether going on makes sense.
-func (a *applier[S, T]) try(ctx context.Context, err error) bool {
+func (a *applier) try(ctx context.Context, err error) bool {
 	if err != nil {
 		a.errs = append(a.errs, err)
 	}
 	return ctx.Err() == nil && !errors.Is(err, ErrFenced) && !errors.Is(err, ErrUnguarded) && !errors.Is(err, ErrClosed)
 }
 
-func (a *applier[S, T]) put(ctx context.Context, want *Object[S, T]) error {
-	there := a.stored[want.Key()]
+func (a *applier) put(ctx context.Context, want object) error {
+	wanted := want.meta()
+	there := a.stored[wanted.Key()]
 	if there == nil {
-		_, err := a.s.Create(ctx, want)
+		_, err := a.s.create(ctx, want)
 		return a.count(&a.done.Created, err)
 	}
-	if there.Deleting() {
+	if there.meta().Deleting() {
 		return a.count(&a.done.Waiting, nil)
 	}
 	var before Revision
-	now, err := a.s.Mutate(ctx, want.Key(), func(o *Object[S, T]) error {
-		before = o.Revision
-		if o.Labels[LabelOwner] != a.owner { // it was made since the list
-			return a.foreign(o.Key())
+	now, err := a.s.mutate(ctx, wanted.Key(), func(o object) error {
+		m := o.meta()
+		before = m.Revision
+		if m.Labels[LabelOwner] != a.owner { // it was made since the list
+			return a.foreign(m.Key())
 		}
-		if o.Deleting() { // since the list
+		if m.Deleting() { // since the list
 			return ErrDeleting
 		}
-		o.Labels = union(o.Labels, want.Labels)
-		o.Annotations = union(o.Annotations, want.Annotations)
-		return a.s.accept(want, func() error { o.Spec = a.s.Clone(want).Spec; return nil })
+		m.Labels = union(m.Labels, wanted.Labels)
+		m.Annotations = union(m.Annotations, wanted.Annotations)
+		return a.s.accept(want, func() error { a.s.spec.Copy(o.parts().spec, want.parts().spec); return nil })
 	})
 	switch {
 	case errors.Is(err, ErrDeleting):
 		return a.count(&a.done.Waiting, nil)
-	case err == nil && now.Revision == before:
+	case err == nil && now.meta().Revision == before:
 		return a.count(&a.done.Unchanged, nil)
 	}
 	return a.count(&a.done.Updated, err)
@@ -190,18 +199,18 @@ func (a *applier[S, T]) put(ctx context.Context, want *Object[S, T]) error {
 
 // remove deletes at the revision that was counted against the cap: an object
 // that has changed since, perhaps because it was declared again, is a conflict.
-func (a *applier[S, T]) remove(ctx context.Context, o *Object[S, T]) error {
-	if o.Newer { // what declares it may be of the newer version, too
-		return fmt.Errorf("%w: %s %s is not deleted", ErrNewer, a.s.kind, o.Key())
+func (a *applier) remove(ctx context.Context, o object) error {
+	if m := o.meta(); m.Newer { // what declares it may be of the newer version, too
+		return fmt.Errorf("%w: %s %s is not deleted", ErrNewer, a.s.kind, m.Key())
 	}
-	err := a.s.Delete(ctx, o)
+	err := a.s.delete(ctx, o)
 	if errors.Is(err, ErrNotFound) {
 		return nil
 	}
 	return a.count(&a.done.Deleted, err)
 }
 
-func (a *applier[S, T]) count(n *int, err error) error {
+func (a *applier) count(n *int, err error) error {
 	if err == nil {
 		*n++
 	}

@@ -61,8 +61,10 @@ type Condition struct {
 }
 
 // Condition returns the condition of that type, if there is one.
-func (o *Object[S, T]) Condition(typ string) (Condition, bool) {
-	for _, c := range o.Conditions {
+func (o *Object[S, T]) Condition(typ string) (Condition, bool) { return conditionOf(o.Conditions, typ) }
+
+func conditionOf(all []Condition, typ string) (Condition, bool) {
+	for _, c := range all {
 		if c.Type == typ {
 			return c, true
 		}
@@ -75,23 +77,27 @@ func (o *Object[S, T]) Condition(typ string) (Condition, bool) {
 // kept while Status is the same; otherwise it is the one given or, if zero, now.
 // Reason and Message are cut to [MaxMessage], and made valid UTF-8.
 func (o *Object[S, T]) SetCondition(c Condition) (changed bool) {
+	return setCondition(&o.Conditions, c, o.Generation)
+}
+
+func setCondition(all *[]Condition, c Condition, generation int64) (changed bool) {
 	c.Reason, c.Message = cut(c.Reason), cut(c.Message)
-	c.ObservedGeneration = o.Generation
-	i := slices.IndexFunc(o.Conditions, func(x Condition) bool { return x.Type == c.Type })
-	if i >= 0 && o.Conditions[i].Status == c.Status {
-		c.Since = o.Conditions[i].Since
+	c.ObservedGeneration = generation
+	i := slices.IndexFunc(*all, func(x Condition) bool { return x.Type == c.Type })
+	if i >= 0 && (*all)[i].Status == c.Status {
+		c.Since = (*all)[i].Since
 	}
 	if c.Since.IsZero() {
 		c.Since = now()
 	}
 	c.Since = storedTime(c.Since)
 	if i < 0 {
-		o.Conditions = append(slices.Clip(o.Conditions), c)
+		*all = append(slices.Clip(*all), c)
 		return true
 	}
-	was := o.Conditions[i]
+	was := (*all)[i]
 	was.Since = c.Since
-	o.Conditions[i] = c
+	(*all)[i] = c
 	return was != c
 }
 

@@ -21,7 +21,7 @@ import (
 type Conversion func(object map[string]any) error
 
 // checkConversions says what is wrong with [Options].Convert.
-func (s *Store[S, T]) checkConversions() error {
+func (s *core) checkConversions() error {
 	if s.convert == nil {
 		return nil
 	}
@@ -33,37 +33,42 @@ func (s *Store[S, T]) checkConversions() error {
 			return fmt.Errorf("%w: %s: no conversion from version %d", ErrInvalid, s.kind, i+1)
 		}
 	}
-	s.present = fmt.Appendf(nil, `{"schema":%d,`, s.version)
 	return nil
 }
 
-// toThisVersion converts the bytes of an object, decrypted, if an earlier version wrote
-// them.
-func (s *Store[S, T]) toThisVersion(data []byte) (now []byte, converted bool, err error) {
-	if s.convert == nil || bytes.HasPrefix(data, s.present) {
-		return data, false, nil
+// schemaOf returns the schema version that the bytes of an object were written with.
+func (s *core) schemaOf(data []byte) (int, error) {
+	if bytes.HasPrefix(data, s.present) {
+		return s.version, nil
 	}
 	var at struct {
 		Schema int `json:"schema"`
 	}
-	if err := decodeJSON(data, &at); err != nil {
-		return nil, false, s.hideDecode(err)
+	err := decodeJSON(data, &at)
+	return at.Schema, err
+}
+
+// toThisVersion converts the bytes of an object, decrypted, if an earlier version wrote
+// them.
+func (s *core) toThisVersion(data []byte) (now []byte, schema int, converted bool, err error) {
+	if schema, err = s.schemaOf(data); err != nil {
+		return nil, 0, false, s.hideDecode(err)
 	}
-	if at.Schema >= s.version {
-		return data, false, nil
+	if s.convert == nil || schema >= s.version {
+		return data, schema, false, nil
 	}
 	doc, err := readEnvelope(data)
 	if err != nil {
-		return nil, false, s.hideDecode(err)
+		return nil, 0, false, s.hideDecode(err)
 	}
-	for version := max(at.Schema, 1); version < s.version; version++ {
+	for version := max(schema, 1); version < s.version; version++ {
 		if err := contain.Apart(func() error { return s.convert[version-1](doc.all) }); err != nil {
-			return nil, false, fmt.Errorf("conversion from version %d: %w", version, s.hideDecode(err))
+			return nil, 0, false, fmt.Errorf("conversion from version %d: %w", version, s.hideDecode(err))
 		}
 	}
 	doc.all["schema"] = s.version
 	now, err = json.Marshal(doc.all)
-	return now, true, err
+	return now, s.version, true, err
 }
 
 // Rewrite stores every object of the kind that is stored in an earlier form again, in that
@@ -76,10 +81,14 @@ func (s *Store[S, T]) toThisVersion(data []byte) (now []byte, converted bool, er
 // cannot be decoded, or are of a newer version, are left, and named in the error. As long as
 // an earlier version of the program runs, it may store objects in its form again, but none
 // that is in the new one ([ErrNewer]): call Rewrite when the last one has gone.
-func Rewrite[S, T any](ctx context.Context, s *Store[S, T]) (n int, err error) {
+func Rewrite[S, T any](ctx context.Context, s *Store[S, T]) (int, error) {
 	if s == nil {
 		return 0, fmt.Errorf("%w: Rewrite: a nil store", ErrInvalid)
 	}
+	return s.rewriteAll(ctx)
+}
+
+func (s *core) rewriteAll(ctx context.Context) (n int, err error) {
 	for {
 		before := n
 		var wrong []error
@@ -106,9 +115,9 @@ func Rewrite[S, T any](ctx context.Context, s *Store[S, T]) (n int, err error) {
 }
 
 // isCurrent tells that there is nothing to rewrite: a newer version is refused by the write.
-func (s *Store[S, T]) isCurrent(f found[S, T]) bool { return !f.stale && f.schema <= s.version }
+func (s *core) isCurrent(f found) bool { return !f.stale && f.schema <= s.version }
 
-func (s *Store[S, T]) rewrite(ctx context.Context, k Key) (done bool, err error) {
+func (s *core) rewrite(ctx context.Context, k Key) (done bool, err error) {
 	for conflicts := 0; ; conflicts++ {
 		began := time.Now()
 		f, err := s.find(ctx, k)
@@ -118,7 +127,7 @@ func (s *Store[S, T]) rewrite(ctx context.Context, k Key) (done bool, err error)
 		if err != nil {
 			return false, err
 		}
-		_, err = s.replace(ctx, f, func(*Object[S, T]) (changed, error) { return changed{rest: true, intent: true}, nil })
+		_, err = s.replace(ctx, f, nil, func(*core, object, object) (changed, error) { return changed{rest: true, intent: true}, nil })
 		if !errors.Is(err, ErrConflict) {
 			return err == nil, err
 		}

@@ -25,6 +25,10 @@ func Copy[S, T any](ctx context.Context, dst, src *Store[S, T]) (int, error) {
 	if dst == nil || src == nil {
 		return 0, fmt.Errorf("%w: Copy: a nil store", ErrInvalid)
 	}
+	return copyAll(ctx, dst.core, src.core)
+}
+
+func copyAll(ctx context.Context, dst, src *core) (int, error) {
 	n := 0
 	if err := eachRecord(ctx, src.backend, src.kind, func(r Record) error {
 		wrote, err := copyOne(ctx, dst, src, r)
@@ -130,33 +134,35 @@ type kernelPart struct {
 	Observed   int64
 }
 
-func kernelPartOf[S, T any](o *Object[S, T]) *kernelPart {
-	k := &kernelPart{o.Meta, o.Conditions, o.Phase, o.ObservedGeneration}
+func kernelPartOf(o object) *kernelPart {
+	p := o.parts()
+	k := &kernelPart{*p.Meta, *p.conditions, *p.phase, *p.observed}
 	k.Meta.Revision, k.Meta.Newer = 0, false // each store has its own
 	return k
 }
 
 // checkCopy compares an object of src with that of dst.
-func checkCopy[S, T any](ctx context.Context, dst, src *Store[S, T], r Record, kernel *shape.Shape[kernelPart]) error {
+func checkCopy(ctx context.Context, dst, src *core, r Record, kernel *shape.Shape) error {
 	f, err := src.decode(r)
 	if err != nil {
 		return err
 	}
-	there, err := dst.Get(ctx, r.Key)
+	there, err := dst.get(ctx, r.Key)
 	if errors.Is(err, ErrNotFound) {
 		return missing(src.kind, r.Key)
 	}
 	if err != nil {
 		return err
 	}
-	if !src.SameSpec(f.Object, there) || !src.compare(func() bool { return src.status.Equal(&f.Status, &there.Status) }) ||
-		!kernel.Equal(kernelPartOf(f.Object), kernelPartOf(there)) {
+	a, b := f.object.parts(), there.parts()
+	if !src.same(&src.spec, a.spec, b.spec) || !src.same(&src.status, a.status, b.status) ||
+		!kernel.Equal(kernelPartOf(f.object), kernelPartOf(there)) {
 		return differs(src.kind, r.Key)
 	}
 	return nil
 }
 
-func copyOne[S, T any](ctx context.Context, dst, src *Store[S, T], r Record) (bool, error) {
+func copyOne(ctx context.Context, dst, src *core, r Record) (bool, error) {
 	f, err := src.decode(r)
 	if err != nil {
 		return false, err
@@ -168,16 +174,15 @@ func copyOne[S, T any](ctx context.Context, dst, src *Store[S, T], r Record) (bo
 	if err != nil {
 		return false, err
 	}
-	v := &value[S, T]{Object: *c, store: dst, schema: dst.version, stored: f.record.Bytes}
-	_, err = dst.insert(ctx, v)
+	_, err = dst.insert(ctx, c.held(encoder{core: dst, stored: f.record.Bytes}))
 	if !errors.Is(err, ErrConflict) {
 		return err == nil, err
 	}
-	there, err := dst.Get(ctx, r.Key)
+	there, err := dst.get(ctx, r.Key)
 	if err != nil {
 		return false, err
 	}
-	if there.UID != f.UID {
+	if there.meta().UID != f.UID {
 		return false, fmt.Errorf("%w: %s %s with another uid", ErrExists, dst.kind, r.Key)
 	}
 	return false, nil

@@ -25,22 +25,25 @@ var ErrDeleting = errors.New("store: being deleted")
 // Declaration returns o as Create would store it, after the same checks. Only what is
 // declared counts later: the spec, the labels and the annotations, and finalizers and
 // owners where the object does not exist yet.
-func (s *Store[S, T]) Declaration(o *Object[S, T]) (Declaration, error) {
+func (s *Store[S, T]) Declaration(o *Object[S, T]) (Declaration, error) { return s.declaration(o) }
+
+func (s *core) declaration(o object) (Declaration, error) {
 	v, err := s.fresh(o)
 	if err != nil {
 		return Declaration{}, err
 	}
+	key := o.meta().Key()
 	data, err := v.Encode()
 	if err != nil {
 		return Declaration{}, err
 	}
-	d := Declaration{Kind: s.kind, Key: o.Key(), Value: data}
+	d := Declaration{Kind: s.kind, Key: key, Value: data}
 	if s.crypt != nil {
-		return Declaration{}, fmt.Errorf("%w: declaration of %s %s: the kind is encrypted", ErrInvalid, s.kind, o.Key())
+		return Declaration{}, fmt.Errorf("%w: declaration of %s %s: the kind is encrypted", ErrInvalid, s.kind, key)
 	}
 	doc, err := readEnvelope(data)
 	if err != nil {
-		return Declaration{}, fmt.Errorf("%w: declaration of %s %s: %w", ErrInvalid, s.kind, o.Key(), err)
+		return Declaration{}, fmt.Errorf("%w: declaration of %s %s: %w", ErrInvalid, s.kind, key, err)
 	}
 	if s.convert != nil {
 		doc.all[convertsMark] = true

@@ -13,10 +13,9 @@ var zeroTime time.Time
 // is only marked: Deleted is set and the generation grows, and the write that removes
 // the last finalizer deletes it. Deleting what is already marked does nothing,
 // at whatever revision. The errors are those of [Store.Update].
-func (s *Store[S, T]) Delete(ctx context.Context, o *Object[S, T]) error {
-	if o == nil {
-		return s.noObject()
-	}
+func (s *Store[S, T]) Delete(ctx context.Context, o *Object[S, T]) error { return s.delete(ctx, o) }
+
+func (s *core) delete(ctx context.Context, o object) error {
 	f, err := s.findMarked(ctx, o)
 	if err != nil || f.Deleting() {
 		return err
@@ -25,33 +24,40 @@ func (s *Store[S, T]) Delete(ctx context.Context, o *Object[S, T]) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.write(ctx, op, s.at(o.Key(), f.record.Revision))
+	_, err = s.write(ctx, op, s.at(f.Key(), f.record.Revision))
 	return err
 }
 
-// deletion returns the write that deletes f, or marks it.
-func (s *Store[S, T]) deletion(f found[S, T]) (*value[S, T], Op, error) {
-	if f.schema > s.version && len(f.Finalizers) > 0 {
-		return nil, Op{}, fmt.Errorf("%w: %s %s", ErrNewer, s.kind, f.Key())
+// deletion returns the write that deletes f, or marks it and stores that; nil if it does not.
+func (s *core) deletion(f found) (marked object, op Op, err error) {
+	op = Op{Kind: s.kind, Key: f.Key()}
+	if len(f.Finalizers) == 0 {
+		return nil, op, nil
 	}
-	v := &value[S, T]{Object: *f.Object, store: s, schema: s.version, stored: f.record.Bytes, full: true}
-	op := Op{Kind: s.kind, Key: f.Key()}
-	if len(f.Finalizers) > 0 {
-		v.Deleted = now()
-		v.Generation++
-		op.Put = v
+	if f.schema > s.version {
+		return nil, op, fmt.Errorf("%w: %s %s", ErrNewer, s.kind, f.Key())
 	}
-	return v, op, nil
+	v := f.object.held(encoder{core: s, stored: f.record.Bytes})
+	marked, _ = v.parts()
+	m := marked.meta()
+	m.Deleted = now()
+	m.Generation++
+	op.Put = v
+	return marked, op, nil
 }
 
 // findMarked is findAt, except that the revision is not compared for an object
 // that is already marked, as long as it is the same one.
-func (s *Store[S, T]) findMarked(ctx context.Context, o *Object[S, T]) (found[S, T], error) {
-	f, err := s.find(ctx, o.Key())
+func (s *core) findMarked(ctx context.Context, o object) (found, error) {
+	m := o.meta()
+	if m == nil {
+		return found{}, s.noObject()
+	}
+	f, err := s.find(ctx, m.Key())
 	if err != nil {
 		return f, err
 	}
-	if f.record.Revision == o.Revision || f.Deleting() && f.UID == o.UID {
+	if f.record.Revision == m.Revision || f.Deleting() && f.UID == m.UID {
 		return f, nil
 	}
 	return s.findAt(ctx, o)
@@ -63,6 +69,10 @@ func (s *Store[S, T]) findMarked(ctx context.Context, o *Object[S, T]) (found[S,
 // behind; the deletion is logged as a warning. An object that can be decoded is
 // [ErrInvalid], one that was written meanwhile a [*ConflictError].
 func (s *Store[S, T]) DeleteUndecodable(ctx context.Context, k Key) error {
+	return s.deleteUndecodable(ctx, k)
+}
+
+func (s *core) deleteUndecodable(ctx context.Context, k Key) error {
 	r, err := s.backend.Get(ctx, s.kind, k)
 	if err != nil {
 		return err
@@ -83,19 +93,24 @@ func (s *Store[S, T]) DeleteUndecodable(ctx context.Context, k Key) error {
 // left behind; the removal is logged as a warning. Removing what is not there
 // does nothing. It returns the object as stored then.
 func (s *Store[S, T]) RemoveFinalizer(ctx context.Context, k Key, name string) (*Object[S, T], error) {
+	return typed[S, T](s.removeFinalizer(ctx, k, name))
+}
+
+func (s *core) removeFinalizer(ctx context.Context, k Key, name string) (object, error) {
 	removed := false
-	o, err := s.Mutate(ctx, k, func(o *Object[S, T]) error {
-		removed = o.RemoveFinalizer(name)
+	o, err := s.mutate(ctx, k, func(o object) error {
+		removed = o.meta().RemoveFinalizer(name)
 		return nil
 	})
 	if err == nil && removed {
+		m := o.meta()
 		s.log().WarnContext(ctx, "finalizer removed by force", "kind", s.kind, "namespace", k.Namespace, "name", k.Name,
-			"uid", o.UID, "finalizer", name, "deleting", o.Deleting(), "left", len(o.Finalizers))
+			"uid", m.UID, "finalizer", name, "deleting", m.Deleting(), "left", len(m.Finalizers))
 	}
 	return o, err
 }
 
-func (s *Store[S, T]) log() *slog.Logger {
+func (s *core) log() *slog.Logger {
 	if s.logger != nil {
 		return s.logger
 	}

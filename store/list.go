@@ -12,29 +12,33 @@ import (
 // start over.
 func (s *Store[S, T]) All(ctx context.Context, sel Selector) iter.Seq2[*Object[S, T], error] {
 	return func(yield func(*Object[S, T], error) bool) {
-		o := ListOptions{Namespace: sel.Namespace}
-		for {
-			page, err := s.backend.List(ctx, s.kind, o)
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			if !s.yieldPage(page, sel, yield) || page.Cursor == "" {
-				return
-			}
-			o.Cursor = page.Cursor
-		}
+		s.all(ctx, sel, func(o object, err error) bool { return yield(typed[S, T](o, err)) })
 	}
 }
 
-func (s *Store[S, T]) yieldPage(page Page, sel Selector, yield func(*Object[S, T], error) bool) bool {
+func (s *core) all(ctx context.Context, sel Selector, yield func(object, error) bool) {
+	o := ListOptions{Namespace: sel.Namespace}
+	for {
+		page, err := s.backend.List(ctx, s.kind, o)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		if !s.yieldPage(page, sel, yield) || page.Cursor == "" {
+			return
+		}
+		o.Cursor = page.Cursor
+	}
+}
+
+func (s *core) yieldPage(page Page, sel Selector, yield func(object, error) bool) bool {
 	for _, r := range page.Records {
 		f, err := s.decode(r)
 		more := true
 		switch {
 		case err != nil:
 			more = yield(nil, err)
-		case sel.Matches(&f.Meta):
+		case sel.Matches(f.Meta):
 			more = yield(s.own(f))
 		}
 		if !more {

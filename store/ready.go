@@ -15,50 +15,60 @@ import (
 // exist yet reads all objects of the kind first. To wait for many, watch once:
 // [Store.Watch], or a cache's changes.
 func (s *Store[S, T]) WaitReady(ctx context.Context, k Key) (*Object[S, T], error) {
-	o, err := s.Get(ctx, k)
-	if err != nil && !errors.Is(err, ErrNotFound) || err == nil && o.Ready() {
+	return typed[S, T](s.waitReady(ctx, k))
+}
+
+func (s *core) waitReady(ctx context.Context, k Key) (object, error) {
+	o, err := s.get(ctx, k)
+	if err != nil && !errors.Is(err, ErrNotFound) || err == nil && ready(o) {
 		return o, err
 	}
-	w := readyWait[S, T]{key: k, exists: err == nil, last: o}
+	w := readyWait{key: k, exists: err == nil, last: o}
 	var after Revision
 	if w.exists {
-		after = o.Revision
+		after = o.meta().Revision
 	}
-	for e, err := range s.Watch(ctx, after) {
+	for e, err := range s.watch(ctx, after) {
 		if err != nil {
 			return nil, w.explain(ctx, s.kind, err)
 		}
 		if o, err := w.see(e); err != nil {
 			return nil, err
 		} else if o != nil {
-			return s.copyOf(found[S, T]{Object: o, record: Record{Key: k, Revision: o.Revision}})
+			return s.copyOf(found{object: o, record: Record{Key: k, Revision: o.meta().Revision}})
 		}
 	}
 	return nil, w.explain(ctx, s.kind, context.Cause(ctx))
 }
 
+func ready(o object) bool {
+	p := o.parts()
+	return ReadyAt(p.Meta, *p.conditions, p.Generation)
+}
+
 // readyWait follows one key through a watch of its kind.
-type readyWait[S, T any] struct {
+type readyWait struct {
 	key    Key
 	exists bool // the object was there
 	seen   bool // it is in the snapshot that is running
-	last   *Object[S, T]
+	last   object
 }
 
 // explain adds to the end of ctx what was waited for.
-func (w *readyWait[S, T]) explain(ctx context.Context, kind string, err error) error {
+func (w *readyWait) explain(ctx context.Context, kind string, err error) error {
 	if cause := context.Cause(ctx); cause == nil || !errors.Is(err, cause) {
 		return err
 	}
 	lacks := "it does not exist"
 	if w.exists {
-		switch c, said := w.last.Condition(ConditionReady); {
+		last := w.last.parts()
+		switch c, said := conditionOf(*last.conditions, ConditionReady); {
 		case !said:
 			lacks = "nothing has said so"
 		case c.Status == True:
-			lacks = fmt.Sprintf("it is of generation %d, and Ready of generation %d", w.last.Generation, c.ObservedGeneration)
+			lacks = fmt.Sprintf("it is of generation %d, and Ready of generation %d", last.Generation, c.ObservedGeneration)
 		default:
-			lacks = string(w.last.Phase) + ", " + c.Reason
+			lacks = string(*last.phase) + ", " + c.Reason
 			if c.Message != "" {
 				lacks += ": " + c.Message
 			}
@@ -68,27 +78,27 @@ func (w *readyWait[S, T]) explain(ctx context.Context, kind string, err error) e
 }
 
 // see returns the object once it is ready, and an error once it is gone.
-func (w *readyWait[S, T]) see(e Event[S, T]) (*Object[S, T], error) {
-	gone := e.Deleted
+func (w *readyWait) see(e event) (object, error) {
+	gone := e.deleted
 	switch {
-	case e.Kind == BatchSnapshotEnd:
+	case e.kind == BatchSnapshotEnd:
 		gone = w.exists && !w.seen
 		w.seen = false
-	case e.Key != w.key:
+	case e.key != w.key:
 		return nil, nil
-	case e.Err != nil:
-		return nil, e.Err
+	case e.err != nil:
+		return nil, e.err
 	}
 	if gone {
 		return nil, fmt.Errorf("%w: %s was deleted while it was waited for", ErrNotFound, w.key)
 	}
-	if e.Object == nil {
+	if e.object == nil {
 		return nil, nil
 	}
-	w.seen = w.seen || e.Kind == BatchSnapshot // a change says nothing of what the next snapshot holds
-	w.exists, w.last = true, e.Object
-	if !e.Object.Ready() {
+	w.seen = w.seen || e.kind == BatchSnapshot // a change says nothing of what the next snapshot holds
+	w.exists, w.last = true, e.object
+	if !ready(e.object) {
 		return nil, nil
 	}
-	return e.Object, nil
+	return e.object, nil
 }

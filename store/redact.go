@@ -40,6 +40,13 @@ const unknownSecrets = Redacted + ": a secret panicked when it was looked for in
 // value has to be kept out of the text by the code that makes it. Kinds without such a
 // field cost nothing.
 func (s *Store[S, T]) Redact(text string, objects ...*Object[S, T]) string {
+	if !s.secret {
+		return text
+	}
+	return s.redact(text, untyped(objects)...)
+}
+
+func (s *core) redact(text string, objects ...object) string {
 	if !s.secret || text == "" {
 		return text
 	}
@@ -55,7 +62,10 @@ func (s *Store[S, T]) RedactConditions(o *Object[S, T]) []Condition {
 	if o == nil {
 		return nil
 	}
-	conditions := slices.Clone(o.Conditions)
+	return s.redactConditions(o, slices.Clone(o.Conditions))
+}
+
+func (s *core) redactConditions(o object, conditions []Condition) []Condition {
 	if !s.secret {
 		return conditions
 	}
@@ -78,8 +88,15 @@ func (s *Store[S, T]) RedactError(err error, objects ...*Object[S, T]) error {
 	if err == nil || !s.secret {
 		return err
 	}
+	return s.redactError(err, untyped(objects)...)
+}
+
+func (s *core) redactError(err error, objects ...object) error {
+	if err == nil || !s.secret {
+		return err
+	}
 	text := fmt.Sprint(err)
-	if clean := s.Redact(text, objects...); clean != text {
+	if clean := s.redact(text, objects...); clean != text {
 		return &redactedError{clean, err}
 	}
 	return err
@@ -91,16 +108,18 @@ func (s *Store[S, T]) RedactPanic(objects ...*Object[S, T]) {
 	if !s.secret {
 		return
 	}
-	p := recover()
-	if p == nil {
-		return
+	if p := recover(); p != nil {
+		panic(s.redactPanic(p, untyped(objects)...))
 	}
+}
+
+func (s *core) redactPanic(p any, objects ...object) any {
 	text := fmt.Sprint(p)
-	if clean := s.Redact(text, objects...); clean != text {
+	if clean := s.redact(text, objects...); clean != text {
 		err, _ := p.(error)
-		p = &redactedError{clean, err}
+		return &redactedError{clean, err}
 	}
-	panic(p)
+	return p
 }
 
 // HasSecrets tells whether the kind has a field tagged tend:"secret".
@@ -117,7 +136,7 @@ func (e *redactedError) Unwrap() error { return e.err }
 // hideDecode takes the decoder's text out of an error about stored bytes: many decoders
 // quote what they could not decode. Which values are secret is not known before they
 // are decoded, so of a kind with secrets only the field's name is shown.
-func (s *Store[S, T]) hideDecode(err error) error {
+func (s *core) hideDecode(err error) error {
 	if !s.secret {
 		return err
 	}
@@ -130,7 +149,9 @@ func (s *Store[S, T]) hideDecode(err error) error {
 var errHidden = errors.New("the bytes are not an object of this kind (what is wrong is not shown of a kind with secrets)")
 
 // LogValue logs which object it is, and nothing that is in it.
-func (o Object[S, T]) LogValue() slog.Value {
+func (o Object[S, T]) LogValue() slog.Value { return o.Meta.logValue() }
+
+func (o *Meta) logValue() slog.Value {
 	return slog.GroupValue(
 		slog.String("key", o.Key().String()), slog.String("uid", o.UID),
 		slog.Uint64("revision", uint64(o.Revision)), slog.Int64("generation", o.Generation),
@@ -140,15 +161,19 @@ func (o Object[S, T]) LogValue() slog.Value {
 // LogValue logs what kind of event it is and of which object, and nothing that is in
 // the object.
 func (e Event[S, T]) LogValue() slog.Value {
-	attrs := []slog.Attr{slog.String("kind", e.Kind.String()), slog.Uint64("revision", uint64(e.Revision))}
-	if e.Key != (Key{}) {
-		attrs = append(attrs, slog.String("key", e.Key.String()), slog.Bool("deleted", e.Deleted))
+	return event{e.Kind, e.Revision, e.Key, e.Object, e.Deleted, e.Err}.logValue()
+}
+
+func (e event) logValue() slog.Value {
+	attrs := []slog.Attr{slog.String("kind", e.kind.String()), slog.Uint64("revision", uint64(e.revision))}
+	if e.key != (Key{}) {
+		attrs = append(attrs, slog.String("key", e.key.String()), slog.Bool("deleted", e.deleted))
 	}
-	if e.Object != nil {
-		attrs = append(attrs, slog.Any("object", *e.Object))
+	if m := e.object.meta(); m != nil {
+		attrs = append(attrs, slog.Any("object", m.logValue()))
 	}
-	if e.Err != nil {
-		attrs = append(attrs, slog.Any("err", e.Err))
+	if e.err != nil {
+		attrs = append(attrs, slog.Any("err", e.err))
 	}
 	return slog.GroupValue(attrs...)
 }
@@ -170,12 +195,13 @@ type secrets struct {
 }
 
 // secretsIn looks for the secrets of objects in texts.
-func (s *Store[S, T]) secretsIn(texts []string, objects ...*Object[S, T]) *secrets {
+func (s *core) secretsIn(texts []string, objects ...object) *secrets {
 	v := newSecrets(texts)
 	for _, o := range objects {
-		if o != nil && v.longest > 0 {
-			s.spec.Secrets(&o.Spec, v)
-			s.status.Secrets(&o.Status, v)
+		if o.meta() != nil && v.longest > 0 {
+			p := o.parts()
+			s.spec.Secrets(p.spec, v)
+			s.status.Secrets(p.status, v)
 		}
 	}
 	return v

@@ -13,12 +13,12 @@ type badge struct {
 	Code string `tend:"secret"`
 }
 
-func badges(t testing.TB) *Store[badge, badge] {
+func badges(t testing.TB) *core {
 	spec, err := shape.New[badge]("Spec")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Store[badge, badge]{spec: spec, status: spec}
+	return &core{spec: spec, status: spec}
 }
 
 // Of a secret of several lines each line is one.
@@ -39,7 +39,7 @@ func TestSecretOfCopiesIsSearchedOnce(t *testing.T) {
 	o := &Object[badge, badge]{Spec: badge{"plain", "hunter22\nand more"}}
 	texts := []string{"the first text has hunter22", "the second has\nand more"}
 	s := badges(t)
-	one, three := s.secretsIn(texts, o), s.secretsIn(texts, o, nil, &Object[badge, badge]{Spec: o.Spec, Status: o.Spec}, o)
+	one, three := s.secretsIn(texts, o), s.secretsIn(texts, o, (*Object[badge, badge])(nil), &Object[badge, badge]{Spec: o.Spec, Status: o.Spec}, o)
 	if one.cost == 0 || three.cost != one.cost || len(three.found) != 2 {
 		t.Errorf("one costs %d, three copies %d; found are %v", one.cost, three.cost, three.found)
 	}

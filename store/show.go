@@ -18,8 +18,10 @@ import (
 // (all of these whole, where [Store.Redact] would give up its search).
 // It is the form in which people and programs read and edit objects; [Store.Parse]
 // reads it.
-func (s *Store[S, T]) Show(o *Object[S, T]) ([]byte, error) {
-	if o == nil {
+func (s *Store[S, T]) Show(o *Object[S, T]) ([]byte, error) { return s.shown(o) }
+
+func (s *core) shown(o object) ([]byte, error) {
+	if o.meta() == nil {
 		return nil, s.noObject()
 	}
 	var data []byte
@@ -28,15 +30,15 @@ func (s *Store[S, T]) Show(o *Object[S, T]) ([]byte, error) {
 		return err
 	})
 	if failed(err) {
-		err = fmt.Errorf("%s: %w", s.kind, s.RedactError(err, o))
+		err = fmt.Errorf("%s: %w", s.kind, s.redactError(err, o))
 	}
 	return data, err
 }
 
-func (s *Store[S, T]) show(o *Object[S, T]) ([]byte, error) {
+func (s *core) show(o object) ([]byte, error) {
 	data, err := json.Marshal(o)
 	if err != nil || !s.secret {
-		return data, s.RedactError(err, o)
+		return data, s.redactError(err, o)
 	}
 	tree, err := readTree(data)
 	if err != nil {
@@ -47,9 +49,10 @@ func (s *Store[S, T]) show(o *Object[S, T]) ([]byte, error) {
 }
 
 // hide takes the secrets of o out of its JSON.
-func (s *Store[S, T]) hide(tree map[string]any, o *Object[S, T]) {
-	tree["spec"] = s.spec.Hide(&o.Spec, tree["spec"], Redacted)
-	tree["status"] = s.status.Hide(&o.Status, tree["status"], Redacted)
+func (s *core) hide(tree map[string]any, o object) {
+	p := o.parts()
+	tree["spec"] = s.spec.Hide(p.spec, tree["spec"], Redacted)
+	tree["status"] = s.status.Hide(p.status, tree["status"], Redacted)
 	v := s.secretsIn(textsOf(tree, nil), o)
 	tree["spec"], tree["status"] = v.redactTree(tree["spec"]), v.redactTree(tree["status"])
 	conditions, _ := tree["conditions"].([]any)
@@ -118,13 +121,17 @@ func (c *secrets) redactTree(x any) any {
 // ([Clip]); "unset" where there is none. A list is one field. All are empty if the JSON of
 // the specs is the same. It fails if a spec cannot be marshalled.
 func (s *Store[S, T]) SpecChange(old, now *Object[S, T]) (field, was, is string, err error) {
+	return s.specChange(old, now)
+}
+
+func (s *core) specChange(old, now object) (field, was, is string, err error) {
 	var plain, shown [2]any
-	for i, o := range []*Object[S, T]{old, now} {
-		if plain[i], err = treeOf(json.Marshal(o.Spec)); err == nil {
-			shown[i], err = treeOf(s.Show(o))
+	for i, o := range []object{old, now} {
+		if plain[i], err = treeOf(json.Marshal(o.parts().spec)); err == nil {
+			shown[i], err = treeOf(s.shown(o))
 		}
 		if err != nil {
-			return "", "", "", s.RedactError(err, old, now)
+			return "", "", "", s.redactError(err, old, now)
 		}
 		shown[i] = asMap(shown[i])["spec"]
 	}
@@ -147,9 +154,9 @@ func (s *Store[S, T]) SpecChange(old, now *Object[S, T]) (field, was, is string,
 		if err != nil {
 			return ""
 		}
-		return Clip(s.Redact(string(data), old, now)) // the old value may stand elsewhere in the new object
+		return Clip(s.redact(string(data), old, now)) // the old value may stand elsewhere in the new object
 	}
-	return Clip(s.Redact(strings.Join(path, "."), old, now)), text(shown[0]), text(shown[1]), nil
+	return Clip(s.redact(strings.Join(path, "."), old, now)), text(shown[0]), text(shown[1]), nil
 }
 
 // treeOf decodes JSON, unless err says that there is none.
@@ -185,7 +192,11 @@ func changedPath(a, b any) (path []string, differ bool) {
 // element around it must be unchanged, and in a key of a map the whole map. Stored is nil for an object that is to be
 // created. A field that the kind does not have, and "(secret)" where no secret is
 // stored, are [ErrInvalid].
-func (s *Store[S, T]) Parse(data []byte, stored *Object[S, T]) (o *Object[S, T], err error) {
+func (s *Store[S, T]) Parse(data []byte, stored *Object[S, T]) (*Object[S, T], error) {
+	return typed[S, T](s.parsed(data, stored))
+}
+
+func (s *core) parsed(data []byte, stored object) (o object, err error) {
 	err = s.call(func() (err error) {
 		o, err = s.parse(data, stored)
 		return err
@@ -196,7 +207,7 @@ func (s *Store[S, T]) Parse(data []byte, stored *Object[S, T]) (o *Object[S, T],
 	return o, err
 }
 
-func (s *Store[S, T]) parse(data []byte, stored *Object[S, T]) (*Object[S, T], error) {
+func (s *core) parse(data []byte, stored object) (object, error) {
 	data, err := s.reveal(data, stored)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrInvalid, s.kind, err)
@@ -207,7 +218,7 @@ func (s *Store[S, T]) parse(data []byte, stored *Object[S, T]) (*Object[S, T], e
 	if string(bytes.TrimSpace(data)) == "null" {
 		return nil, fmt.Errorf("%w: %s: null is no object", ErrInvalid, s.kind)
 	}
-	o := new(Object[S, T])
+	o := s.none.fresh()
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(o); err != nil {
@@ -220,7 +231,7 @@ func (s *Store[S, T]) parse(data []byte, stored *Object[S, T]) (*Object[S, T], e
 }
 
 // reveal puts the stored secrets where [Redacted] stands.
-func (s *Store[S, T]) reveal(data []byte, stored *Object[S, T]) ([]byte, error) {
+func (s *core) reveal(data []byte, stored object) ([]byte, error) {
 	if !s.secret || !json.Valid(data) { // what is not valid cannot be decoded either
 		return data, nil
 	}
@@ -232,7 +243,7 @@ func (s *Store[S, T]) reveal(data []byte, stored *Object[S, T]) ([]byte, error) 
 		return data, nil
 	}
 	var shown, full map[string]any
-	if stored != nil {
+	if stored.meta() != nil {
 		text, err := json.Marshal(stored)
 		if err != nil {
 			return nil, errHidden

@@ -15,21 +15,26 @@ import (
 // Store reads and writes the objects of one kind in a [Backend]. It holds no
 // state of its own: any number of stores, in any number of processes, may serve
 // one kind. It is safe for concurrent use.
-type Store[S, T any] struct {
+type Store[S, T any] struct{ *core }
+
+// core is a [Store] without its types, so that its methods are compiled once and not for each
+// kind. Those of Store only give objects their types.
+type core struct {
 	backend  Backend
 	kind     string
 	crypt    *Encryption
 	version  int
 	convert  []Conversion
-	present  []byte // how the encoding of an object that needs no conversion often begins
-	fill     func(*Object[S, T])
-	validate func(*Object[S, T]) error
+	present  []byte // how the encoding of an object of this version begins, mostly
+	none     object // a nil object of the types
+	fill     func(object)
+	validate func(object) error
 	guarded  bool
 	logger   *slog.Logger
-	spec     shape.Shape[S]
-	status   shape.Shape[T]
-	secret   bool // S or T has a field tagged tend:"secret"
-	code     bool // types in S or T have methods that JSON, copies or comparisons call
+	spec     shape.Shape
+	status   shape.Shape
+	secret   bool // spec or status has a field tagged tend:"secret"
+	code     bool // types in spec or status have methods that JSON, copies or comparisons call
 }
 
 // Options sets up a [Store]. Nil and zero fields mean the defaults.
@@ -83,18 +88,25 @@ func New[S, T any](b Backend, kind string, o *Options[S, T]) (*Store[S, T], erro
 	if o == nil {
 		o = &Options[S, T]{}
 	}
-	s := &Store[S, T]{
-		backend: b, kind: kind, version: o.Version,
-		crypt: o.Encryption, convert: slices.Clone(o.Convert), fill: o.Default,
-		validate: o.Validate, guarded: o.RequireGuard, logger: o.logger,
+	c := &core{
+		backend: b, kind: kind, version: o.Version, none: (*Object[S, T])(nil),
+		crypt: o.Encryption, convert: slices.Clone(o.Convert), guarded: o.RequireGuard, logger: o.logger,
 	}
+	if fill := o.Default; fill != nil {
+		c.fill = func(o object) { fill(o.(*Object[S, T])) }
+	}
+	if validate := o.Validate; validate != nil {
+		c.validate = func(o object) error { return validate(o.(*Object[S, T])) }
+	}
+	spec, err := shape.New[S]("Spec")
+	status, errStatus := shape.New[T]("Status")
+	return &Store[S, T]{c}, c.init(spec, status, firstOf(err, errStatus))
+}
+
+func (s *core) init(spec, status shape.Shape, errTypes error) error {
 	if s.version == 0 {
 		s.version = 1
 	}
-	return s, s.init()
-}
-
-func (s *Store[S, T]) init() (err error) {
 	if s.backend == nil {
 		return fmt.Errorf("%w: store of %q without a backend", ErrInvalid, s.kind)
 	}
@@ -107,18 +119,17 @@ func (s *Store[S, T]) init() (err error) {
 	if strings.HasPrefix(s.kind, "_") {
 		return fmt.Errorf("%w: kind %q: a leading underscore is reserved", ErrInvalid, s.kind)
 	}
+	s.present = fmt.Appendf(nil, `{"schema":%d,`, s.version)
 	if s.version < 0 {
 		return fmt.Errorf("%w: schema version %d of %s", ErrInvalid, s.version, s.kind)
 	}
 	if err := s.checkConversions(); err != nil {
 		return err
 	}
-	if s.spec, err = shape.New[S]("Spec"); err == nil {
-		s.status, err = shape.New[T]("Status")
+	if errTypes != nil {
+		return fmt.Errorf("kind %s: %w: %w", s.kind, ErrInvalid, errTypes)
 	}
-	if err != nil {
-		return fmt.Errorf("kind %s: %w: %w", s.kind, ErrInvalid, err)
-	}
+	s.spec, s.status = spec, status
 	s.code, s.secret = s.spec.Code() || s.status.Code(), s.spec.Secret() || s.status.Secret()
 	return nil
 }
@@ -139,9 +150,9 @@ func (s *Store[S, T]) Unguarded() *Store[S, T] {
 	if !s.guarded {
 		return s
 	}
-	u := *s
+	u := *s.core
 	u.guarded = false
-	return &u
+	return &Store[S, T]{&u}
 }
 
 // OwnerOf returns the owner that o is to its children, for their Meta.Owners. o must
@@ -158,6 +169,10 @@ func (s *Store[S, T]) Backend() Backend { return s.backend }
 // Get returns a copy of the object as of now. A missing object is
 // [ErrNotFound], one whose bytes cannot be decoded a [*DecodeError].
 func (s *Store[S, T]) Get(ctx context.Context, k Key) (*Object[S, T], error) {
+	return typed[S, T](s.get(ctx, k))
+}
+
+func (s *core) get(ctx context.Context, k Key) (object, error) {
 	f, err := s.find(ctx, k)
 	if err != nil {
 		return nil, err
@@ -171,10 +186,7 @@ func (s *Store[S, T]) Get(ctx context.Context, k Key) (*Object[S, T], error) {
 // to modify. A record that cannot be decoded is a [*DecodeError].
 func (s *Store[S, T]) Decode(r Record) (*Object[S, T], error) {
 	f, err := s.decode(r)
-	if err != nil {
-		return nil, err
-	}
-	return f.Object, nil
+	return typed[S, T](f.object, err)
 }
 
 // Clone returns a copy that shares nothing with o that can be modified. It panics if a
@@ -185,71 +197,78 @@ func (s *Store[S, T]) Clone(o *Object[S, T]) *Object[S, T] {
 	return c
 }
 
-func (s *Store[S, T]) cloneTo(c, o *Object[S, T]) {
-	c.Meta, c.Phase, c.ObservedGeneration = o.Meta, o.Phase, o.ObservedGeneration
+func (s *core) clone(o object) object {
+	c := o.fresh()
+	s.cloneTo(c, o)
+	return c
+}
+
+func (s *core) cloneTo(dst, src object) {
+	c, o := dst.parts(), src.parts()
+	*c.Meta, *c.phase, *c.observed = *o.Meta, *o.phase, *o.observed
 	c.clone()
-	c.Conditions = cloneConditions(o.Conditions)
-	s.spec.Copy(&c.Spec, &o.Spec)
-	s.status.Copy(&c.Status, &o.Status)
+	*c.conditions = cloneConditions(*o.conditions)
+	s.spec.Copy(c.spec, o.spec)
+	s.status.Copy(c.status, o.status)
 }
 
 // SameSpec reports whether the specs are equal. An empty slice or map is equal
 // to a nil one, times are equal when they are the same instant. What cannot be compared,
 // because a method Equal panics, is not equal.
 func (s *Store[S, T]) SameSpec(a, b *Object[S, T]) bool {
-	return s.compare(func() bool { return s.spec.Equal(&a.Spec, &b.Spec) })
+	return s.same(&s.core.spec, &a.Spec, &b.Spec)
 }
 
 // SameStatus reports whether everything that UpdateStatus writes is equal:
 // status, conditions, phase and observed generation.
 func (s *Store[S, T]) SameStatus(a, b *Object[S, T]) bool {
 	return a.Phase == b.Phase && a.ObservedGeneration == b.ObservedGeneration &&
-		sameConditions(a.Conditions, b.Conditions) &&
-		s.compare(func() bool { return s.status.Equal(&a.Status, &b.Status) })
+		sameConditions(a.Conditions, b.Conditions) && s.same(&s.core.status, &a.Status, &b.Status)
 }
 
-func (s *Store[S, T]) compare(equal func() bool) (same bool) {
+// same reports whether two specs, or two statuses, are equal.
+func (s *core) same(of *shape.Shape, a, b any) (same bool) {
 	if !s.code {
-		return equal()
+		return of.Equal(a, b)
 	}
-	err := s.call(func() error { same = equal(); return nil })
+	err := contain.Apart(func() error { same = of.Equal(a, b); return nil })
 	return err == nil && same
 }
 
-func (s *Store[S, T]) find(ctx context.Context, k Key) (found[S, T], error) {
+func (s *core) find(ctx context.Context, k Key) (found, error) {
 	r, err := s.backend.Get(ctx, s.kind, k)
 	if err != nil {
-		return found[S, T]{}, err
+		return found{}, err
 	}
 	return s.decode(r)
 }
 
 // own returns an object that the caller may modify. The error is a [*DecodeError].
-func (s *Store[S, T]) own(f found[S, T]) (*Object[S, T], error) {
+func (s *core) own(f found) (object, error) {
 	if f.shared {
 		return s.copyOf(f)
 	}
-	return f.Object, nil
+	return f.object, nil
 }
 
 // copyOf returns a copy of what is stored. The error is a [*DecodeError].
-func (s *Store[S, T]) copyOf(f found[S, T]) (c *Object[S, T], err error) {
-	if c, err = s.cloned(f.Object); err != nil {
+func (s *core) copyOf(f found) (c object, err error) {
+	if c, err = s.cloned(f.object); err != nil {
 		return nil, s.undecodable(f.record, err)
 	}
 	return c, nil
 }
 
 // cloned is Clone by call.
-func (s *Store[S, T]) cloned(o *Object[S, T]) (c *Object[S, T], err error) {
+func (s *core) cloned(o object) (c object, err error) {
 	if s.code {
 		return s.clonedApart(o)
 	}
-	err = contain.Call(func() error { c = s.Clone(o); return nil })
+	err = contain.Call(func() error { c = s.clone(o); return nil })
 	return c, err
 }
 
-func (s *Store[S, T]) clonedApart(o *Object[S, T]) (c *Object[S, T], err error) {
-	err = contain.Apart(func() error { c = s.Clone(o); return nil })
+func (s *core) clonedApart(o object) (c object, err error) {
+	err = contain.Apart(func() error { c = s.clone(o); return nil })
 	return c, err
 }

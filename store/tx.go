@@ -16,118 +16,115 @@ import (
 //	err := tx.Commit(ctx)
 //	// network.Object() is what was stored
 type Tx struct {
-	writes []txWrite
+	writes []*txWrite
 	over   bool
 }
 
 // txWrite is a write of a Tx, whatever the types of its object.
-type txWrite interface {
-	// prepare returns the condition and the write; a nil condition says that there is
+type txWrite struct {
+	core *core
+	// next returns the condition and the write; a nil condition says that there is
 	// nothing to do, a nil write that nothing changes as long as the condition holds.
-	prepare(ctx context.Context) (*Compare, *Op, error)
-	on() (Backend, string)
-	// stored is called when the transaction has succeeded.
-	stored(r Revision)
+	next   func(ctx context.Context, w *txWrite) (*Compare, *Op, error)
+	v      object // what is to be stored; nil: nothing, or a deletion
+	same   object // the stored object, if the write does not change it
+	result object
 }
 
 // TxWrite is one write of a [Tx].
-type TxWrite[S, T any] struct {
-	store  *Store[S, T]
-	next   func(ctx context.Context, w *TxWrite[S, T]) (*Compare, *Op, error)
-	v      *value[S, T]  // what is to be stored; nil: nothing, or a deletion
-	same   *Object[S, T] // the stored object, if the write does not change it
-	result *Object[S, T]
-}
+type TxWrite[S, T any] struct{ write *txWrite }
 
 // Object returns what the write stored, a copy; nil before Commit has succeeded, and for an
 // object that was deleted.
-func (w *TxWrite[S, T]) Object() *Object[S, T] { return w.result }
+func (w *TxWrite[S, T]) Object() *Object[S, T] {
+	o, _ := typed[S, T](w.write.result, nil)
+	return o
+}
 
-func (w *TxWrite[S, T]) on() (Backend, string) { return w.store.backend, w.store.kind }
-
-func (w *TxWrite[S, T]) prepare(ctx context.Context) (*Compare, *Op, error) {
-	if err := w.store.checkGuard(ctx); err != nil {
+func (w *txWrite) prepare(ctx context.Context) (*Compare, *Op, error) {
+	if err := w.core.checkGuard(ctx); err != nil {
 		return nil, nil, err
 	}
 	w.v, w.same = nil, nil
 	return w.next(ctx, w)
 }
 
-func (w *TxWrite[S, T]) stored(r Revision) {
+// stored is called when the transaction has succeeded.
+func (w *txWrite) stored(r Revision) {
 	w.result = w.same
 	if w.v != nil {
-		w.result = w.store.Clone(&w.v.Object)
-		w.result.Revision = r
+		w.result = w.core.clone(w.v)
+		w.result.meta().Revision = r
 	}
 }
 
-func (s *Store[S, T]) in(tx *Tx, next func(ctx context.Context, w *TxWrite[S, T]) (*Compare, *Op, error)) *TxWrite[S, T] {
-	w := &TxWrite[S, T]{store: s, next: next}
+func (s *Store[S, T]) in(tx *Tx, next func(ctx context.Context, w *txWrite) (*Compare, *Op, error)) *TxWrite[S, T] {
+	w := &txWrite{core: s.core, next: next}
 	tx.writes = append(tx.writes, w)
-	return w
+	return &TxWrite[S, T]{w}
 }
 
 // CreateIn adds what [Store.Create] does to tx. o is read by Commit, and must not be modified
 // before.
 func (s *Store[S, T]) CreateIn(tx *Tx, o *Object[S, T]) *TxWrite[S, T] {
-	return s.in(tx, func(_ context.Context, w *TxWrite[S, T]) (*Compare, *Op, error) {
-		v, err := s.fresh(o)
-		if err != nil {
-			return nil, nil, err
-		}
-		w.v = v
-		return &Compare{Kind: s.kind, Key: v.Key()}, &Op{Kind: s.kind, Key: v.Key(), Put: v}, nil
-	})
+	return s.in(tx, func(_ context.Context, w *txWrite) (*Compare, *Op, error) { return w.create(o) })
+}
+
+func (w *txWrite) create(o object) (*Compare, *Op, error) {
+	v, err := w.core.fresh(o)
+	if err != nil {
+		return nil, nil, err
+	}
+	w.v, _ = v.parts()
+	kind, key := w.core.kind, w.v.meta().Key()
+	return &Compare{Kind: kind, Key: key}, &Op{Kind: kind, Key: key, Put: v}, nil
 }
 
 // UpdateIn adds what [Store.Update] does to tx. See CreateIn.
 func (s *Store[S, T]) UpdateIn(tx *Tx, o *Object[S, T]) *TxWrite[S, T] {
-	return s.in(tx, func(ctx context.Context, w *TxWrite[S, T]) (*Compare, *Op, error) {
-		return w.edit(ctx, o, s.specOf(o))
+	return s.in(tx, func(ctx context.Context, w *txWrite) (*Compare, *Op, error) {
+		return w.edit(ctx, o, (*core).takeSpec)
 	})
 }
 
 // UpdateStatusIn adds what [Store.UpdateStatus] does to tx. See CreateIn.
 func (s *Store[S, T]) UpdateStatusIn(tx *Tx, o *Object[S, T]) *TxWrite[S, T] {
-	return s.in(tx, func(ctx context.Context, w *TxWrite[S, T]) (*Compare, *Op, error) {
-		return w.edit(ctx, o, s.statusOf(o))
+	return s.in(tx, func(ctx context.Context, w *txWrite) (*Compare, *Op, error) {
+		return w.edit(ctx, o, (*core).takeStatus)
 	})
 }
 
 // DeleteIn adds what [Store.Delete] does to tx. See CreateIn.
 func (s *Store[S, T]) DeleteIn(tx *Tx, o *Object[S, T]) *TxWrite[S, T] {
-	return s.in(tx, func(ctx context.Context, w *TxWrite[S, T]) (*Compare, *Op, error) {
-		if o == nil {
-			return nil, nil, s.noObject()
-		}
-		f, err := s.findMarked(ctx, o)
-		if err != nil || f.Deleting() {
-			return nil, nil, err
-		}
-		v, op, err := s.deletion(f)
-		if op.Put != nil {
-			w.v = v
-		}
-		at := s.at(f.Key(), f.record.Revision)
-		return &at, &op, err
-	})
+	return s.in(tx, func(ctx context.Context, w *txWrite) (*Compare, *Op, error) { return w.delete(ctx, o) })
 }
 
-func (w *TxWrite[S, T]) edit(ctx context.Context, o *Object[S, T], change func(*Object[S, T]) (changed, error)) (*Compare, *Op, error) {
-	f, err := w.store.findAt(ctx, o)
+func (w *txWrite) delete(ctx context.Context, o object) (*Compare, *Op, error) {
+	f, err := w.core.findMarked(ctx, o)
+	if err != nil || f.Deleting() {
+		return nil, nil, err
+	}
+	marked, op, err := w.core.deletion(f)
+	w.v = marked
+	at := w.core.at(f.Key(), f.record.Revision)
+	return &at, &op, err
+}
+
+func (w *txWrite) edit(ctx context.Context, o object, take change) (*Compare, *Op, error) {
+	f, err := w.core.findAt(ctx, o)
 	if err != nil {
 		return nil, nil, err
 	}
-	at := w.store.at(f.Key(), f.record.Revision)
-	v, op, err := w.store.next(f, change)
+	at := w.core.at(f.Key(), f.record.Revision)
+	next, op, err := w.core.next(f, o, take)
 	switch {
 	case err != nil:
 		return nil, nil, err
-	case v == nil:
-		w.same, err = w.store.own(f)
+	case next == nil:
+		w.same, err = w.core.own(f)
 		return &at, nil, err
 	case op.Put != nil:
-		w.v = v
+		w.v = next
 	}
 	return &at, &op, nil
 }
@@ -149,11 +146,11 @@ func (tx *Tx) Commit(ctx context.Context) error {
 	if len(tx.writes) == 0 {
 		return nil
 	}
-	backend, first := tx.writes[0].on()
+	first := tx.writes[0].core
 	var t Txn
 	for _, w := range tx.writes {
-		if b, kind := w.on(); b != backend {
-			return fmt.Errorf("%w: a Tx over two backends, of %s and of %s", ErrInvalid, first, kind)
+		if w.core.backend != first.backend {
+			return fmt.Errorf("%w: a Tx over two backends, of %s and of %s", ErrInvalid, first.kind, w.core.kind)
 		}
 		cond, op, err := w.prepare(ctx)
 		if err != nil {
@@ -167,16 +164,16 @@ func (tx *Tx) Commit(ctx context.Context) error {
 		}
 	}
 	noting := beginWrite(ctx)
-	r, err := backend.Commit(ctx, t)
+	r, err := first.backend.Commit(ctx, t)
 	if err != nil {
-		noting.end(backend, noted(err, t.Ops), 0)
+		noting.end(first.backend, noted(err, t.Ops), 0)
 		tx.over = errors.Is(err, ErrUnknownOutcome)
 		if tx.over {
 			return err
 		}
 		return txError(err)
 	}
-	noting.end(backend, t.Ops, r)
+	noting.end(first.backend, t.Ops, r)
 	tx.over = true
 	for _, w := range tx.writes {
 		w.stored(r)

@@ -19,7 +19,7 @@ import (
 // A function for another goroutine lies on the heap, with each variable that it sets. So what
 // every read or write of a record does asks s.code itself, and calls where it is false
 // [contain.Call] in a function that has no other use of these variables.
-func (s *Store[S, T]) call(f func() error) error {
+func (s *core) call(f func() error) error {
 	if s.code {
 		return contain.Apart(f)
 	}
@@ -27,21 +27,21 @@ func (s *Store[S, T]) call(f func() error) error {
 }
 
 // accept is call for what is to be stored: a panic is [ErrInvalid].
-func (s *Store[S, T]) accept(o *Object[S, T], f func() error) error {
+func (s *core) accept(o object, f func() error) error {
 	return s.refusal(o, s.call(f))
 }
 
 // refusal is the error of accept for what call returned.
-func (s *Store[S, T]) refusal(o *Object[S, T], err error) error {
+func (s *core) refusal(o object, err error) error {
 	if failed(err) && !errors.Is(err, ErrInvalid) {
-		return fmt.Errorf("%w: %w", ErrInvalid, s.about(o.Key(), s.RedactError(err, o)))
+		return fmt.Errorf("%w: %w", ErrInvalid, s.about(o.meta().Key(), s.redactError(err, o)))
 	}
 	return err
 }
 
 // undecodable is the [*DecodeError] of a record. The value of a panic may hold a part of the
 // object, so its type is shown, and of the errors of the runtime the text.
-func (s *Store[S, T]) undecodable(r Record, err error) error {
+func (s *core) undecodable(r Record, err error) error {
 	if p, ok := errors.AsType[*contain.Panic](err); ok {
 		if _, ours := p.Value.(runtime.Error); !ours {
 			err = &contain.Panic{Value: fmt.Sprintf("of type %T", p.Value), Stack: p.Stack}

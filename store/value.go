@@ -1,49 +1,62 @@
 package store
 
-import "fmt"
+import (
+	"fmt"
+	"reflect"
+)
 
 // value is an object as a backend holds it. It is not modified after the commit
 // that stored it, so a backend of Go values, lists and caches share it.
 type value[S, T any] struct {
-	Object[S, T]
-	store  *Store[S, T]
-	schema int
-	// stored is the encoding that this value replaces, decrypted, for its unknown
+	object Object[S, T]
+	encoder
+}
+
+// typedValue is a value of any types.
+type typedValue interface {
+	Value
+	Stamper
+	parts() (object, *encoder)
+}
+
+// Stamp implements [Stamper].
+func (v *value[S, T]) Stamp(r Revision) { v.object.Revision = r }
+
+// Encode implements [Value].
+func (v *value[S, T]) Encode() ([]byte, error) { return v.encode(&v.object) }
+
+func (v *value[S, T]) parts() (object, *encoder) { return &v.object, &v.encoder }
+
+// encoder is what a value has besides its object.
+type encoder struct {
+	core *core
+	// stored is the encoding that the value replaces, decrypted, for its unknown
 	// fields; nil where the backend keeps Go values.
 	stored []byte
 	// full allows all of [MaxValue] and not only [MaxObject].
 	full bool
 }
 
-// envelope is the encoded form.
-type envelope[S, T any] struct {
-	Schema int `json:"schema"`
-	*Object[S, T]
-}
-
-// Stamp implements [Stamper].
-func (v *value[S, T]) Stamp(r Revision) { v.Revision = r }
-
-// Encode implements [Value].
-func (v *value[S, T]) Encode() ([]byte, error) {
+func (e *encoder) encode(o object) ([]byte, error) {
+	s, m := e.core, o.meta()
 	var data []byte
-	if err := v.store.accept(&v.Object, func() (err error) {
-		if data, err = v.store.encode(&v.Object, v.schema); err == nil && v.stored != nil {
-			data, err = v.store.keepUnknown(v.stored, data)
+	if err := s.accept(o, func() (err error) {
+		if data, err = s.encode(o, s.version); err == nil && e.stored != nil {
+			data, err = s.keepUnknown(e.stored, data)
 		}
 		return err
 	}); err != nil {
 		return nil, err
 	}
 	most := MaxObject
-	if v.full || v.Deleting() {
+	if e.full || m.Deleting() {
 		most = MaxValue
 	}
 	// What was stored by a version without this bound can still be edited.
-	if most = min(max(most, len(v.stored)), MaxValue-v.store.crypt.overhead()); len(data) > most {
-		return nil, fmt.Errorf("%w: %s %s: %d bytes encoded, at most %d", ErrInvalid, v.store.kind, v.Key(), len(data), most)
+	if most = min(max(most, len(e.stored)), MaxValue-s.crypt.overhead()); len(data) > most {
+		return nil, fmt.Errorf("%w: %s %s: %d bytes encoded, at most %d", ErrInvalid, s.kind, m.Key(), len(data), most)
 	}
-	return v.store.crypt.seal(v.store.kind, v.Key(), data), nil
+	return s.crypt.seal(s.kind, m.Key(), data), nil
 }
 
 // MaxObject is the longest encoding of an object that is created or edited, in bytes.
@@ -53,21 +66,36 @@ func (v *value[S, T]) Encode() ([]byte, error) {
 // measure.
 const MaxObject = MaxValue - 4<<10
 
-func (s *Store[S, T]) encode(o *Object[S, T], schema int) ([]byte, error) {
-	stored := *o
-	stored.Revision, stored.Newer = 0, false // the backend keeps the one beside the object; the schema says the other
-	data, err := encodeJSON(envelope[S, T]{schema, &stored})
-	return data, s.RedactError(err, o)
+// envelope is the encoded form: the schema, and the fields of [Object].
+type envelope struct {
+	Schema             int         `json:"schema"`
+	Meta               Meta        `json:"meta"`
+	Spec               any         `json:"spec"`
+	Status             any         `json:"status"`
+	Conditions         []Condition `json:"conditions,omitempty"`
+	Phase              Phase       `json:"phase,omitempty"`
+	ObservedGeneration int64       `json:"observedGeneration,omitempty"`
+}
+
+func (s *core) encode(o object, schema int) ([]byte, error) {
+	p := o.parts()
+	e := envelope{schema, *p.Meta, p.spec, p.status, *p.conditions, *p.phase, *p.observed}
+	e.Meta.Revision, e.Meta.Newer = 0, false // the backend keeps the one beside the object; the schema says the other
+	data, err := encodeJSON(&e)
+	return data, s.redactError(err, o)
 }
 
 // keepUnknown adds to next the fields of stored that this program does not know.
-func (s *Store[S, T]) keepUnknown(stored, next []byte) ([]byte, error) {
-	var o Object[S, T]
-	env := envelope[S, T]{Object: &o}
-	if err := decodeJSON(stored, &env); err != nil {
+func (s *core) keepUnknown(stored, next []byte) ([]byte, error) {
+	o := s.none.fresh()
+	schema, err := s.schemaOf(stored)
+	if err == nil {
+		err = decodeJSON(stored, o)
+	}
+	if err != nil {
 		return nil, s.hideDecode(err)
 	}
-	known, err := s.encode(&o, env.Schema)
+	known, err := s.encode(o, schema)
 	if err != nil {
 		return nil, err
 	}
@@ -75,8 +103,9 @@ func (s *Store[S, T]) keepUnknown(stored, next []byte) ([]byte, error) {
 }
 
 // found is a decoded record.
-type found[S, T any] struct {
-	*Object[S, T]
+type found struct {
+	object object
+	*Meta  // of object
 	schema int
 	shared bool // others hold the object too
 	stale  bool // it is stored in an earlier form, or under an earlier key
@@ -84,32 +113,35 @@ type found[S, T any] struct {
 }
 
 // decode reads a record. The errors are [*DecodeError].
-func (s *Store[S, T]) decode(r Record) (found[S, T], error) {
-	f := found[S, T]{schema: s.version, shared: true, record: r}
-	if v, ok := r.Value.(*value[S, T]); ok {
-		f.Object, f.schema, f.stale = &v.Object, v.schema, v.schema < s.version
-		newer := v.schema > s.version
-		if v.Revision != r.Revision || newer { // a deletion: the last object at the revision of its end
-			last := v.Object
-			last.Revision, last.Newer = r.Revision, newer
-			f.Object = &last
+func (s *core) decode(r Record) (found, error) {
+	f := found{schema: s.version, shared: true, record: r}
+	if v, ok := r.Value.(typedValue); ok {
+		o, e := v.parts()
+		if reflect.TypeOf(o) == reflect.TypeOf(s.none) {
+			f.object, f.Meta, f.schema, f.stale = o, o.meta(), e.core.version, e.core.version < s.version
+			newer := f.schema > s.version
+			if f.Revision != r.Revision || newer { // a deletion: the last object at the revision of its end
+				f.object = o.copied()
+				f.Meta = f.object.meta()
+				f.Revision, f.Newer = r.Revision, newer
+			}
+			return f, nil
 		}
-		return f, nil
 	}
 	return s.decodeEncoded(r)
 }
 
-func (s *Store[S, T]) decodeEncoded(r Record) (found[S, T], error) {
-	f := found[S, T]{schema: s.version, record: r}
+func (s *core) decodeEncoded(r Record) (found, error) {
+	f := found{schema: s.version, record: r}
 	if err := s.call(func() error { return s.decodeBytes(&f, r) }); err != nil {
-		return f, s.undecodable(r, err)
+		return found{}, s.undecodable(r, err)
 	}
 	return f, nil
 }
 
 // decodeBytes does not trust the bytes: the store may have other writers. Where
 // the record lies decides its name, and limits hold as for a write.
-func (s *Store[S, T]) decodeBytes(f *found[S, T], r Record) error {
+func (s *core) decodeBytes(f *found, r Record) error {
 	data, err := r.Encode()
 	if err != nil {
 		return err
@@ -120,23 +152,19 @@ func (s *Store[S, T]) decodeBytes(f *found[S, T], r Record) error {
 	if data, f.stale, err = s.crypt.open(s.kind, r.Key, data); err != nil {
 		return err
 	}
-	data, converted, err := s.toThisVersion(data)
+	data, schema, converted, err := s.toThisVersion(data)
 	if err != nil {
 		return err
 	}
 	if r.Bytes != nil {
 		f.record.Bytes = data
 	}
-	o := new(Object[S, T])
-	env := envelope[S, T]{Object: o}
-	if err := decodeJSON(data, &env); err != nil {
+	o := s.none.fresh()
+	if err := decodeJSON(data, o); err != nil {
 		return s.hideDecode(err)
 	}
-	if env.Object != o { // a JSON null in its place
-		return fmt.Errorf("not an object")
-	}
-	o.Namespace, o.Name, o.Revision, o.Newer = r.Key.Namespace, r.Key.Name, r.Revision, env.Schema > s.version
-	f.Object, f.schema = o, env.Schema
-	f.stale = f.stale || converted || env.Schema < s.version
-	return checkMeta(&o.Meta)
+	f.object, f.Meta, f.schema = o, o.meta(), schema
+	f.Namespace, f.Name, f.Revision, f.Newer = r.Key.Namespace, r.Key.Name, r.Revision, schema > s.version
+	f.stale = f.stale || converted || schema < s.version
+	return checkMeta(f.Meta)
 }

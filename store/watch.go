@@ -39,8 +39,29 @@ type Event[S, T any] struct {
 // backend was closed, or when the kind is impossible.
 func (s *Store[S, T]) Watch(ctx context.Context, after Revision) iter.Seq2[Event[S, T], error] {
 	return func(yield func(Event[S, T], error) bool) {
+		for e, err := range s.watch(ctx, after) {
+			o, _ := typed[S, T](e.object, nil)
+			if !yield(Event[S, T]{e.kind, e.revision, e.key, o, e.deleted, e.err}, err) {
+				return
+			}
+		}
+	}
+}
+
+// event is an [Event] without its types.
+type event struct {
+	kind     BatchKind
+	revision Revision
+	key      Key
+	object   object
+	deleted  bool
+	err      error
+}
+
+func (s *core) watch(ctx context.Context, after Revision) iter.Seq2[event, error] {
+	return func(yield func(event, error) bool) {
 		pause := minPause
-		var w watch[S, T]
+		var w watch
 		for {
 			began := time.Now()
 			at, err := s.watchOnce(ctx, after, &w, yield)
@@ -48,7 +69,7 @@ func (s *Store[S, T]) Watch(ctx context.Context, after Revision) iter.Seq2[Event
 				return // the reader left
 			}
 			if final(ctx, err) {
-				yield(Event[S, T]{}, err)
+				yield(event{}, err)
 				return
 			}
 			if at != after || time.Since(began) > maxPause { // else it may have worked, with nothing to tell
@@ -65,13 +86,13 @@ func (s *Store[S, T]) Watch(ctx context.Context, after Revision) iter.Seq2[Event
 }
 
 // watch is what one Watch keeps while snapshots come in: what it has shown of them.
-type watch[S, T any] struct {
+type watch struct {
 	shown map[Key]struct{} // by the snapshot that is on its way
 	torn  map[Key]struct{} // by those before it, which broke off
 }
 
 // broke takes note that a snapshot, if one was on its way, will not be ended.
-func (w *watch[S, T]) broke() {
+func (w *watch) broke() {
 	if w.torn == nil {
 		w.torn = w.shown
 	}
@@ -80,7 +101,7 @@ func (w *watch[S, T]) broke() {
 }
 
 // vanished is what only a snapshot that broke off has shown, once one is complete.
-func (w *watch[S, T]) vanished() (keys []Key) {
+func (w *watch) vanished() (keys []Key) {
 	for k := range w.torn {
 		if _, is := w.shown[k]; !is {
 			keys = append(keys, k)
@@ -103,7 +124,7 @@ func final(ctx context.Context, err error) bool {
 // watchOnce reads one stream of the backend. It returns how far it came, from
 // where watching again makes the sequence whole, and the error that ended the
 // stream, nil if the reader did.
-func (s *Store[S, T]) watchOnce(ctx context.Context, at Revision, w *watch[S, T], yield func(Event[S, T], error) bool) (Revision, error) {
+func (s *core) watchOnce(ctx context.Context, at Revision, w *watch, yield func(event, error) bool) (Revision, error) {
 	for b, err := range s.backend.Watch(ctx, s.kind, at) {
 		if err != nil {
 			return at, err
@@ -120,9 +141,9 @@ func (s *Store[S, T]) watchOnce(ctx context.Context, at Revision, w *watch[S, T]
 
 var errStreamEnded = errors.New("store: watch ended without an error")
 
-func (s *Store[S, T]) yieldBatch(b Batch, w *watch[S, T], yield func(Event[S, T], error) bool) bool {
+func (s *core) yieldBatch(b Batch, w *watch, yield func(event, error) bool) bool {
 	if b.Kind == BatchProgress {
-		return yield(Event[S, T]{Kind: b.Kind, Revision: b.Revision}, nil)
+		return yield(event{kind: b.Kind, revision: b.Revision}, nil)
 	}
 	for i := range b.Changes {
 		if b.Kind == BatchSnapshot {
@@ -138,21 +159,22 @@ func (s *Store[S, T]) yieldBatch(b Batch, w *watch[S, T], yield func(Event[S, T]
 	if b.Kind != BatchSnapshotEnd {
 		return true
 	}
-	if !yield(Event[S, T]{Kind: b.Kind, Revision: b.Revision}, nil) {
+	if !yield(event{kind: b.Kind, revision: b.Revision}, nil) {
 		return false
 	}
 	for _, k := range w.vanished() {
-		if !yield(Event[S, T]{Kind: BatchChanges, Revision: b.Revision, Key: k, Deleted: true}, nil) {
+		if !yield(event{kind: BatchChanges, revision: b.Revision, key: k, deleted: true}, nil) {
 			return false
 		}
 	}
 	return true
 }
 
-func (s *Store[S, T]) event(k BatchKind, c *Change) Event[S, T] {
-	e := Event[S, T]{Kind: k, Revision: c.Revision, Key: c.Key, Deleted: c.Deleted}
+func (s *core) event(k BatchKind, c *Change) event {
+	e := event{kind: k, revision: c.Revision, key: c.Key, deleted: c.Deleted}
 	if !c.Deleted || c.Value != nil || c.Bytes != nil {
-		e.Object, e.Err = s.Decode(c.Record)
+		f, err := s.decode(c.Record)
+		e.object, e.err = f.object, err
 	}
 	return e
 }

@@ -20,68 +20,76 @@ import (
 // returns a copy of what was stored and leaves o alone. An object of that key,
 // even one that is being deleted, is [ErrExists].
 func (s *Store[S, T]) Create(ctx context.Context, o *Object[S, T]) (*Object[S, T], error) {
+	return typed[S, T](s.create(ctx, o))
+}
+
+func (s *core) create(ctx context.Context, o object) (object, error) {
 	v, err := s.fresh(o)
 	if err != nil {
 		return nil, err
 	}
 	stored, err := s.insert(ctx, v)
 	if errors.Is(err, ErrConflict) {
-		return nil, fmt.Errorf("%w: %s %s", ErrExists, s.kind, o.Key())
+		return nil, fmt.Errorf("%w: %s %s", ErrExists, s.kind, o.meta().Key())
 	}
 	return stored, err
 }
 
 // fresh returns a copy of o as it is stored when it is created, or the [ErrInvalid]
 // that says why it cannot be.
-func (s *Store[S, T]) fresh(o *Object[S, T]) (*value[S, T], error) {
-	if o == nil {
+func (s *core) fresh(o object) (typedValue, error) {
+	if o.meta() == nil {
 		return nil, s.noObject()
 	}
-	v := &value[S, T]{store: s, schema: s.version}
+	v := o.held(encoder{core: s})
 	if s.code {
 		return v, s.accept(o, func() error { return s.prepare(v, o) })
 	}
 	return v, s.refusal(o, contain.Call(func() error { return s.prepare(v, o) }))
 }
 
-func (s *Store[S, T]) prepare(v *value[S, T], o *Object[S, T]) error {
+func (s *core) prepare(v typedValue, o object) error {
 	w, err := s.writable(o)
 	if err != nil {
 		return err
 	}
-	s.cloneTo(&v.Object, w)
-	v.UID = crand.Text()
-	v.Generation, v.Revision = 1, 0
-	v.Created, v.Deleted = now(), zeroTime
-	v.Intent, v.Newer = Intent{}, false
-	v.pause(v.Paused)
-	if err := s.fillSpec(&v.Object); err != nil {
+	next, _ := v.parts()
+	s.cloneTo(next, w)
+	m := next.meta()
+	m.UID = crand.Text()
+	m.Generation, m.Revision = 1, 0
+	m.Created, m.Deleted = now(), zeroTime
+	m.Intent, m.Newer = Intent{}, false
+	m.pause(m.Paused)
+	if err := s.fillSpec(next); err != nil {
 		return err
 	}
-	return s.check(&v.Object, true)
+	return s.check(next, true)
 }
 
 // fillSpec lets Options.Default fill in the spec of o, and takes nothing else from it.
-func (s *Store[S, T]) fillSpec(o *Object[S, T]) error {
+func (s *core) fillSpec(o object) error {
 	if s.fill == nil {
 		return nil
 	}
-	filled := s.Clone(o)
+	filled := s.clone(o)
 	if err := contain.Apart(func() error { s.fill(filled); return nil }); err != nil {
 		return err
 	}
-	spec, err := writable(&s.spec, &filled.Spec, false)
+	spec, err := writable(&s.spec, filled.parts().spec, false)
 	if err != nil {
-		return s.about(o.Key(), s.RedactError(err, filled))
+		return s.about(o.meta().Key(), s.redactError(err, filled))
 	}
-	s.spec.Copy(&o.Spec, spec)
+	s.spec.Copy(o.parts().spec, spec)
 	return nil
 }
 
 // Filled returns a copy of o with the spec as Create would store it: in the form in which
 // it is read back, and with what [Options].Default fills in. It checks nothing else.
-func (s *Store[S, T]) Filled(o *Object[S, T]) (c *Object[S, T], err error) {
-	if o == nil {
+func (s *Store[S, T]) Filled(o *Object[S, T]) (*Object[S, T], error) { return typed[S, T](s.filled(o)) }
+
+func (s *core) filled(o object) (c object, err error) {
+	if o.meta() == nil {
 		return nil, s.noObject()
 	}
 	err = s.accept(o, func() error {
@@ -89,15 +97,16 @@ func (s *Store[S, T]) Filled(o *Object[S, T]) (c *Object[S, T], err error) {
 		if err != nil {
 			return err
 		}
-		c = s.Clone(w)
+		c = s.clone(w)
 		return s.fillSpec(c)
 	})
 	return c, err
 }
 
-func (s *Store[S, T]) insert(ctx context.Context, v *value[S, T]) (*Object[S, T], error) {
-	key := v.Key()
-	return s.commit(ctx, v, Op{Kind: s.kind, Key: key, Put: v}, Compare{Kind: s.kind, Key: key})
+func (s *core) insert(ctx context.Context, v typedValue) (object, error) {
+	o, _ := v.parts()
+	key := o.meta().Key()
+	return s.commit(ctx, o, Op{Kind: s.kind, Key: key, Put: v}, Compare{Kind: s.kind, Key: key})
 }
 
 // Update stores the labels, annotations, finalizers, owners, paused and spec of
@@ -112,15 +121,7 @@ func (s *Store[S, T]) insert(ctx context.Context, v *value[S, T]) (*Object[S, T]
 // The errors: [ErrNotFound]; a [*ConflictError] if the object is at another
 // revision; [ErrNewer]; [ErrInvalid] also for an object that was never stored.
 func (s *Store[S, T]) Update(ctx context.Context, o *Object[S, T]) (*Object[S, T], error) {
-	return s.edit(ctx, o, s.specOf(o))
-}
-
-func (s *Store[S, T]) specOf(o *Object[S, T]) func(*Object[S, T]) (changed, error) {
-	return func(next *Object[S, T]) (changed, error) { return s.takeSpec(next, o) }
-}
-
-func (s *Store[S, T]) statusOf(o *Object[S, T]) func(*Object[S, T]) (changed, error) {
-	return func(next *Object[S, T]) (changed, error) { return s.takeStatus(next, o) }
+	return typed[S, T](s.edit(ctx, o, (*core).takeSpec))
 }
 
 // UpdateStatus stores the status, conditions, phase and observed generation of
@@ -128,7 +129,7 @@ func (s *Store[S, T]) statusOf(o *Object[S, T]) func(*Object[S, T]) (changed, er
 // returns, checks and fails like [Store.Update]; the generation stays. The status of an
 // object that is being deleted vanishes with it.
 func (s *Store[S, T]) UpdateStatus(ctx context.Context, o *Object[S, T]) (*Object[S, T], error) {
-	return s.edit(ctx, o, s.statusOf(o))
+	return typed[S, T](s.edit(ctx, o, (*core).takeStatus))
 }
 
 // UpdateIntent stores the intent and the annotations of o if the stored object
@@ -137,15 +138,7 @@ func (s *Store[S, T]) UpdateStatus(ctx context.Context, o *Object[S, T]) (*Objec
 // reconcilers that create in an external system (reconcile/external); no other
 // write touches the intent. It returns, checks and fails like [Store.Update].
 func (s *Store[S, T]) UpdateIntent(ctx context.Context, o *Object[S, T]) (*Object[S, T], error) {
-	return s.edit(ctx, o, func(next *Object[S, T]) (c changed, err error) {
-		intent := o.Intent.normal()
-		if c.intent = intent != next.Intent; c.intent {
-			err = intent.check()
-		}
-		next.Intent = intent
-		takeMap(&next.Annotations, o.Annotations, &c)
-		return c, err
-	})
+	return typed[S, T](s.edit(ctx, o, (*core).takeIntent))
 }
 
 // Mutate reads the object, lets fn change a copy, and stores what fn may change
@@ -159,6 +152,10 @@ func (s *Store[S, T]) Mutate(ctx context.Context, k Key, fn func(*Object[S, T]) 
 	if fn == nil {
 		return nil, fmt.Errorf("%w: Mutate of %s without a function", ErrInvalid, s.kind)
 	}
+	return typed[S, T](s.mutate(ctx, k, func(o object) error { return fn(o.(*Object[S, T])) }))
+}
+
+func (s *core) mutate(ctx context.Context, k Key, fn func(object) error) (object, error) {
 	for conflicts := 0; ; conflicts++ {
 		began := time.Now()
 		f, err := s.find(ctx, k)
@@ -172,11 +169,7 @@ func (s *Store[S, T]) Mutate(ctx context.Context, k Key, fn func(*Object[S, T]) 
 		if err := fn(o); err != nil {
 			return nil, err
 		}
-		stored, err := s.replace(ctx, f, func(next *Object[S, T]) (changed, error) {
-			a, errA := s.takeSpec(next, o)
-			b, errB := s.takeStatus(next, o)
-			return changed{spec: a.spec, rest: a.rest || b.rest}, firstOf(errA, errB)
-		})
+		stored, err := s.replace(ctx, f, o, (*core).takeBoth)
 		if errors.Is(err, ErrInvalid) { // whatever else Options.Validate refused it with
 			return nil, err
 		}
@@ -198,150 +191,157 @@ func conflictPause(conflicts int, attempt time.Duration) time.Duration {
 	return rand.N(min(most, maxConflictPause))
 }
 
+// A change puts into next what a write takes from o.
+type change func(s *core, next, o object) (changed, error)
+
 // edit replaces the stored object on the condition that it is at o's revision.
-func (s *Store[S, T]) edit(ctx context.Context, o *Object[S, T], change func(next *Object[S, T]) (changed, error)) (*Object[S, T], error) {
+func (s *core) edit(ctx context.Context, o object, take change) (object, error) {
 	f, err := s.findAt(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	return s.replace(ctx, f, change)
+	return s.replace(ctx, f, o, take)
 }
 
 // findAt reads the object and refuses it unless it is at o's revision.
-func (s *Store[S, T]) findAt(ctx context.Context, o *Object[S, T]) (found[S, T], error) {
-	if o == nil {
-		return found[S, T]{}, s.noObject()
+func (s *core) findAt(ctx context.Context, o object) (found, error) {
+	m := o.meta()
+	if m == nil {
+		return found{}, s.noObject()
 	}
-	if o.Revision == 0 {
-		return found[S, T]{}, fmt.Errorf("%w: %s %s has no revision: it was never stored", ErrInvalid, s.kind, o.Key())
+	if m.Revision == 0 {
+		return found{}, fmt.Errorf("%w: %s %s has no revision: it was never stored", ErrInvalid, s.kind, m.Key())
 	}
-	r, err := s.backend.Get(ctx, s.kind, o.Key())
+	r, err := s.backend.Get(ctx, s.kind, m.Key())
 	if err != nil {
-		return found[S, T]{}, err
+		return found{}, err
 	}
-	if r.Revision != o.Revision {
-		return found[S, T]{}, &ConflictError{Want: s.at(o.Key(), o.Revision), Current: r}
+	if r.Revision != m.Revision {
+		return found{}, &ConflictError{Want: s.at(m.Key(), m.Revision), Current: r}
 	}
 	return s.decode(r)
 }
 
-func (s *Store[S, T]) at(k Key, r Revision) Compare {
+func (s *core) at(k Key, r Revision) Compare {
 	return Compare{Kind: s.kind, Key: k, Revision: r}
 }
 
-// replace commits a changed version of f.
-func (s *Store[S, T]) replace(ctx context.Context, f found[S, T], change func(next *Object[S, T]) (changed, error)) (*Object[S, T], error) {
+// replace commits a version of f that is changed by o.
+func (s *core) replace(ctx context.Context, f found, o object, take change) (object, error) {
 	if err := s.checkGuard(ctx); err != nil {
 		return nil, err
 	}
-	v, op, err := s.next(f, change)
+	next, op, err := s.next(f, o, take)
 	if err != nil {
 		return nil, err
 	}
-	if v == nil {
+	if next == nil {
 		return s.own(f)
 	}
-	return s.commit(ctx, v, op, s.at(v.Key(), f.record.Revision))
+	return s.commit(ctx, next, op, s.at(f.Key(), f.record.Revision))
 }
 
 // next returns a changed version of f and the write that stores it; nil if nothing
-// changes. The version begins as a plain copy of the stored object; what change does not
+// changes. The version begins as a plain copy of the stored object; what take does not
 // replace stays shared with it, which is safe because stored objects are never modified.
-func (s *Store[S, T]) next(f found[S, T], change func(next *Object[S, T]) (changed, error)) (v *value[S, T], op Op, err error) {
+func (s *core) next(f found, o object, take change) (next object, op Op, err error) {
 	if s.code {
-		return s.nextApart(f, change)
+		return s.nextApart(f, o, take)
 	}
-	err = s.refusal(f.Object, contain.Call(func() (err error) {
-		v, op, err = s.edited(f, change)
+	err = s.refusal(f.object, contain.Call(func() (err error) {
+		next, op, err = s.edited(f, o, take)
 		return err
 	}))
-	return v, op, err
+	return next, op, err
 }
 
-func (s *Store[S, T]) nextApart(f found[S, T], change func(next *Object[S, T]) (changed, error)) (v *value[S, T], op Op, err error) {
-	err = s.accept(f.Object, func() (err error) {
-		v, op, err = s.edited(f, change)
+func (s *core) nextApart(f found, o object, take change) (next object, op Op, err error) {
+	err = s.accept(f.object, func() (err error) {
+		next, op, err = s.edited(f, o, take)
 		return err
 	})
-	return v, op, err
+	return next, op, err
 }
 
-func (s *Store[S, T]) edited(f found[S, T], change func(next *Object[S, T]) (changed, error)) (*value[S, T], Op, error) {
-	v := &value[S, T]{Object: *f.Object, store: s, schema: s.version, stored: f.record.Bytes}
-	next := &v.Object
-	c, err := change(next)
+func (s *core) edited(f found, o object, take change) (object, Op, error) {
+	v := f.object.held(encoder{core: s, stored: f.record.Bytes})
+	next, e := v.parts()
+	m := next.meta()
+	c, err := take(s, next, o)
 	if err != nil {
-		return nil, Op{}, s.about(next.Key(), s.RedactError(err, f.Object))
+		return nil, Op{}, s.about(m.Key(), s.redactError(err, f.object))
 	}
 	if c == (changed{}) {
 		return nil, Op{}, nil
 	}
-	v.full = c.intent
+	e.full = c.intent
 	if c.spec {
-		next.Generation++
+		m.Generation++
 	}
 	if err := s.checkChange(next, f, c.spec); err != nil {
 		return nil, Op{}, err
 	}
-	op := Op{Kind: s.kind, Key: next.Key(), Put: v}
-	if next.Deleting() && len(next.Finalizers) == 0 {
+	op := Op{Kind: s.kind, Key: m.Key(), Put: v}
+	if m.Deleting() && len(m.Finalizers) == 0 {
 		op.Put = nil
 	}
-	return v, op, nil
+	return next, op, nil
 }
 
 // changed says what a write changes.
 type changed struct{ spec, intent, rest bool }
 
 // checkChange says what may not be written over f.
-func (s *Store[S, T]) checkChange(next *Object[S, T], f found[S, T], newSpec bool) error {
+func (s *core) checkChange(next object, f found, newSpec bool) error {
 	if f.schema > s.version {
-		return fmt.Errorf("%w: %s %s has schema version %d, this program knows %d", ErrNewer, s.kind, next.Key(), f.schema, s.version)
+		return fmt.Errorf("%w: %s %s has schema version %d, this program knows %d", ErrNewer, s.kind, f.Key(), f.schema, s.version)
 	}
-	for _, name := range next.Finalizers {
+	for _, name := range next.meta().Finalizers {
 		if f.Deleting() && !f.HasFinalizer(name) {
-			return fmt.Errorf("%w: %s %s is being deleted, finalizer %s cannot be added", ErrInvalid, s.kind, next.Key(), name)
+			return fmt.Errorf("%w: %s %s is being deleted, finalizer %s cannot be added", ErrInvalid, s.kind, f.Key(), name)
 		}
 	}
 	return s.check(next, newSpec)
 }
 
 // check says whether an object may be stored.
-func (s *Store[S, T]) check(o *Object[S, T], newSpec bool) error {
-	if err := checkMeta(&o.Meta); err != nil {
-		return s.about(o.Key(), err)
+func (s *core) check(o object, newSpec bool) error {
+	key := o.meta().Key()
+	if err := checkMeta(o.meta()); err != nil {
+		return s.about(key, err)
 	}
 	if !newSpec || s.validate == nil {
 		return nil
 	}
-	if err := s.RedactError(contain.Apart(func() error { return s.validate(o) }), o); err != nil {
-		return fmt.Errorf("%w: %s %s: %w", ErrInvalid, s.kind, o.Key(), err)
+	if err := s.redactError(contain.Apart(func() error { return s.validate(o) }), o); err != nil {
+		return fmt.Errorf("%w: %s %s: %w", ErrInvalid, s.kind, key, err)
 	}
 	return nil
 }
 
 // checkGuard refuses a write that no guard would fence.
-func (s *Store[S, T]) checkGuard(ctx context.Context) error {
+func (s *core) checkGuard(ctx context.Context) error {
 	if s.guarded && len(Guards(ctx)) == 0 {
 		return fmt.Errorf("%w: %s requires one; use the context of the run", ErrUnguarded, s.kind)
 	}
 	return nil
 }
 
-// commit makes one write and returns a copy of what v became. It is made before: where it
+// commit makes one write and returns a copy of next, what was stored. It is made before: where it
 // cannot be made, nothing is written.
-func (s *Store[S, T]) commit(ctx context.Context, v *value[S, T], op Op, cond Compare) (stored *Object[S, T], err error) {
-	if stored, err = s.cloned(&v.Object); err != nil {
-		return nil, s.refusal(&v.Object, err)
+func (s *core) commit(ctx context.Context, next object, op Op, cond Compare) (object, error) {
+	stored, err := s.cloned(next)
+	if err != nil {
+		return nil, s.refusal(next, err)
 	}
-	if stored.Revision, err = s.write(ctx, op, cond); err != nil {
+	if stored.meta().Revision, err = s.write(ctx, op, cond); err != nil {
 		return nil, err
 	}
 	return stored, nil
 }
 
 // write makes one write, and returns the revision that it was made at.
-func (s *Store[S, T]) write(ctx context.Context, op Op, cond Compare) (Revision, error) {
+func (s *core) write(ctx context.Context, op Op, cond Compare) (Revision, error) {
 	if err := s.checkGuard(ctx); err != nil {
 		return 0, err
 	}
@@ -377,85 +377,108 @@ func gone(err error, cond Compare) error {
 }
 
 // takeSpec puts what Update writes from o into next.
-func (s *Store[S, T]) takeSpec(next, o *Object[S, T]) (c changed, err error) {
-	takeMap(&next.Labels, o.Labels, &c)
-	takeMap(&next.Annotations, o.Annotations, &c)
-	takeSlice(&next.Finalizers, o.Finalizers, &c)
-	takeSlice(&next.Owners, o.Owners, &c)
-	if next.Paused != o.Paused {
+func (s *core) takeSpec(next, o object) (c changed, err error) {
+	to, from := next.parts(), o.parts()
+	takeMap(&to.Labels, from.Labels, &c)
+	takeMap(&to.Annotations, from.Annotations, &c)
+	takeSlice(&to.Finalizers, from.Finalizers, &c)
+	takeSlice(&to.Owners, from.Owners, &c)
+	if to.Paused != from.Paused {
 		c.rest = true
-		next.pause(o.Paused)
+		to.pause(from.Paused)
 	}
-	if s.spec.Equal(&next.Spec, &o.Spec) {
+	if s.spec.Equal(to.spec, from.spec) {
 		return c, nil
 	}
-	spec, err := writable(&s.spec, &o.Spec, false)
+	spec, err := writable(&s.spec, from.spec, false)
 	if err != nil {
-		return c, s.RedactError(err, o)
+		return c, s.redactError(err, o)
 	}
-	given := *next // with the spec that the caller wants
-	s.spec.Copy(&given.Spec, spec)
-	if err := s.fillSpec(&given); err != nil {
+	wanted := next.copied()
+	given := wanted.parts().spec
+	s.spec.Copy(given, spec)
+	if err := s.fillSpec(wanted); err != nil {
 		return c, err
 	}
-	if c.spec = !s.spec.Equal(&next.Spec, &given.Spec); c.spec {
-		next.Spec = given.Spec
+	if c.spec = !s.spec.Equal(to.spec, given); c.spec {
+		s.spec.Assign(to.spec, given)
 	}
 	return c, nil
 }
 
 // takeStatus puts what UpdateStatus writes from o into next.
-func (s *Store[S, T]) takeStatus(next, o *Object[S, T]) (c changed, err error) {
-	c.rest = next.Phase != o.Phase || next.ObservedGeneration != o.ObservedGeneration
-	if next.Phase != o.Phase {
-		err = checkPhase(o.Phase)
+func (s *core) takeStatus(next, o object) (c changed, err error) {
+	to, from := next.parts(), o.parts()
+	c.rest = *to.phase != *from.phase || *to.observed != *from.observed
+	if *to.phase != *from.phase {
+		err = checkPhase(*from.phase)
 	}
-	next.Phase, next.ObservedGeneration = o.Phase, o.ObservedGeneration
-	if !sameConditions(next.Conditions, o.Conditions) {
-		conditions, wrong := writableConditions(o.Conditions)
+	*to.phase, *to.observed = *from.phase, *from.observed
+	if !sameConditions(*to.conditions, *from.conditions) {
+		conditions, wrong := writableConditions(*from.conditions)
 		if wrong != nil {
 			return c, wrong
 		}
-		if !sameConditions(next.Conditions, conditions) {
-			next.Conditions, c.rest = cloneConditions(conditions), true
+		if !sameConditions(*to.conditions, conditions) {
+			*to.conditions, c.rest = cloneConditions(conditions), true
 		}
 	}
-	if s.status.Equal(&next.Status, &o.Status) {
+	if s.status.Equal(to.status, from.status) {
 		return c, err
 	}
-	status, wrong := writable(&s.status, &o.Status, true)
+	status, wrong := writable(&s.status, from.status, true)
 	if wrong != nil {
-		return c, s.RedactError(wrong, o)
+		return c, s.redactError(wrong, o)
 	}
-	if !s.status.Equal(&next.Status, status) {
-		s.status.Copy(&next.Status, status)
+	if !s.status.Equal(to.status, status) {
+		s.status.Copy(to.status, status)
 		c.rest = true
 	}
 	return c, err
 }
 
+// takeBoth puts what Mutate writes from o into next.
+func (s *core) takeBoth(next, o object) (changed, error) {
+	a, errA := s.takeSpec(next, o)
+	b, errB := s.takeStatus(next, o)
+	return changed{spec: a.spec, rest: a.rest || b.rest}, firstOf(errA, errB)
+}
+
+// takeIntent puts what UpdateIntent writes from o into next.
+func (s *core) takeIntent(next, o object) (c changed, err error) {
+	to, from := next.meta(), o.meta()
+	intent := from.Intent.normal()
+	if c.intent = intent != to.Intent; c.intent {
+		err = intent.check()
+	}
+	to.Intent = intent
+	takeMap(&to.Annotations, from.Annotations, &c)
+	return c, err
+}
+
 // writable returns o, or an object with the spec, status and conditions in the form
 // in which they are read back. It shares with o what is the same.
-func (s *Store[S, T]) writable(o *Object[S, T]) (*Object[S, T], error) {
-	if o == nil {
-		return nil, s.noObject()
+func (s *core) writable(o object) (object, error) {
+	p := o.parts()
+	spec, err := writable(&s.spec, p.spec, false)
+	status, errStatus := writable(&s.status, p.status, true)
+	conditions, errConditions := writableConditions(*p.conditions)
+	if err := firstOf(err, errStatus, errConditions, checkPhase(*p.phase)); err != nil {
+		return nil, s.about(p.Key(), s.redactError(err, o))
 	}
-	spec, err := writable(&s.spec, &o.Spec, false)
-	status, errStatus := writable(&s.status, &o.Status, true)
-	conditions, errConditions := writableConditions(o.Conditions)
-	if err := firstOf(err, errStatus, errConditions, checkPhase(o.Phase)); err != nil {
-		return nil, s.about(o.Key(), s.RedactError(err, o))
-	}
-	if spec == &o.Spec && status == &o.Status && (len(conditions) == 0 || &conditions[0] == &o.Conditions[0]) {
+	if spec == p.spec && status == p.status && (len(conditions) == 0 || &conditions[0] == &(*p.conditions)[0]) {
 		return o, nil
 	}
-	w := *o
-	w.Spec, w.Status, w.Conditions = *spec, *status, conditions
-	return &w, nil
+	w := o.copied()
+	to := w.parts()
+	s.spec.Assign(to.spec, spec)
+	s.status.Assign(to.status, status)
+	*to.conditions = conditions
+	return w, nil
 }
 
 // writable is [shape.Shape.Writable]; the error is [ErrInvalid].
-func writable[V any](s *shape.Shape[V], given *V, mendText bool) (*V, error) {
+func writable(s *shape.Shape, given any, mendText bool) (any, error) {
 	w, err := s.Writable(given, mendText)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
@@ -472,12 +495,12 @@ func firstOf(errs ...error) error {
 	return nil
 }
 
-func (s *Store[S, T]) noObject() error {
+func (s *core) noObject() error {
 	return fmt.Errorf("%w: no object of %s was given", ErrInvalid, s.kind)
 }
 
 // about names the object that an error is about. The key may be one that was refused.
-func (s *Store[S, T]) about(k Key, err error) error {
+func (s *core) about(k Key, err error) error {
 	return fmt.Errorf("%s %.100q: %w", s.kind, k.String(), err)
 }
 

@@ -36,31 +36,32 @@ const MaxDepth = 64
 
 const firstDepth = 2
 
-// Shape copies, compares, checks and hides values of type V. It is safe for concurrent use.
+// Shape copies, compares, checks and hides values of one type, V. Values are given to it by
+// pointers of type *V. It is safe for concurrent use.
 // Its methods call those of the types in V (MarshalJSON, Clone, Equal, String and so on),
 // and panic if these do.
-type Shape[V any] struct {
+type Shape struct {
 	name   string
 	top    *node
-	clone  bool // V has Clone() V: call it without reflection
+	clone  func(dst, src any) // nil unless V has Clone() V: it is called without reflection
 	code   bool
 	secret bool
 }
 
 // New returns the shape of V; name begins the path of a field in errors. A type that cannot
 // be copied or compared, or that JSON does not keep whole, is an error that names the field.
-func New[V any](name string) (Shape[V], error) {
+func New[V any](name string) (Shape, error) {
 	s, b := build[V](name)
 	return s, firstOf(b.uncopied, b.unkept)
 }
 
-func build[V any](name string) (Shape[V], *builder) {
+func build[V any](name string) (Shape, *builder) {
 	t := reflect.TypeFor[V]()
 	top, b := nodeOf(place{Type: t}, name)
-	s := Shape[V]{name: name, top: top}
-	_, clone := any(*new(V)).(interface{ Clone() V })
-	s.clone = clone && t.Kind() != reflect.Pointer // of a pointer, the node asks whether it is nil
-	s.code, s.secret = b.code, s.top.has(secret)
+	s := Shape{name: name, top: top, code: b.code, secret: top.has(secret)}
+	if _, ok := any(*new(V)).(interface{ Clone() V }); ok && t.Kind() != reflect.Pointer { // of a pointer, the node asks whether it is nil
+		s.clone = func(dst, src any) { *dst.(*V) = any(*src.(*V)).(interface{ Clone() V }).Clone() }
+	}
 	return s, b
 }
 
@@ -75,42 +76,46 @@ func firstOf(errs ...error) error {
 
 // Code reports whether a type has a method somewhere that is called by JSON, or to copy,
 // compare or print it.
-func (s *Shape[V]) Code() bool { return s.code }
+func (s *Shape) Code() bool { return s.code }
 
 // Secret reports whether V has a field tagged tend:"secret".
-func (s *Shape[V]) Secret() bool { return s.secret }
+func (s *Shape) Secret() bool { return s.secret }
 
 // Copy makes *dst equal to *src, sharing nothing that could be modified.
-func (s *Shape[V]) Copy(dst, src *V) {
-	if s.clone {
-		*dst = any(*src).(interface{ Clone() V }).Clone()
+func (s *Shape) Copy(dst, src any) {
+	if s.clone != nil {
+		s.clone(dst, src)
 		return
 	}
-	*dst = *src
+	s.Assign(dst, src)
 	if s.top.has(refers) {
 		s.top.fix(s.top, reflect.ValueOf(dst).Elem())
 	}
 }
 
+// Assign is *dst = *src.
+func (s *Shape) Assign(dst, src any) { reflect.ValueOf(dst).Elem().Set(reflect.ValueOf(src).Elem()) }
+
 // Equal reports whether the values are the same. Nil and empty lists and maps are, and times
 // of one instant.
-func (s *Shape[V]) Equal(a, b *V) bool {
+func (s *Shape) Equal(a, b any) bool {
 	return s.top.equal(s.top, reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem())
 }
 
 // Writable returns given, or a copy in the form in which JSON reads it back. Text that is
 // not UTF-8 is mended if mendText is set, and else an error, as is what JSON cannot carry.
-func (s *Shape[V]) Writable(given *V, mendText bool) (*V, error) {
+func (s *Shape) Writable(given any, mendText bool) (any, error) {
 	if !s.top.has(checked) {
 		return given, nil
 	}
-	mend, err := s.top.check(s.name, reflect.ValueOf(given).Elem(), mendText)
+	v := reflect.ValueOf(given).Elem()
+	mend, err := s.top.check(s.name, v, mendText)
 	if err != nil || !mend {
 		return given, err
 	}
-	mended := new(V)
-	s.Copy(mended, given)
-	return mended, s.top.mended(s.name, reflect.ValueOf(mended).Elem(), mendText)
+	mended := reflect.New(v.Type())
+	s.Copy(mended.Interface(), given)
+	return mended.Interface(), s.top.mended(s.name, mended.Elem(), mendText)
 }
 
 // check finds what JSON does not carry in v; mend if it can be mended.
@@ -170,12 +175,12 @@ func (r *report) in(name string, n *node, v reflect.Value, depth int) {
 }
 
 // Hide replaces the fields of v that are tagged in its decoded JSON by mask.
-func (s *Shape[V]) Hide(v *V, tree any, mask string) any {
+func (s *Shape) Hide(v, tree any, mask string) any {
 	return s.top.hidden(reflect.ValueOf(v).Elem(), tree, mask)
 }
 
 // Secrets gives what is tagged in v to f, and what such a value prints.
-func (s *Shape[V]) Secrets(v *V, f Finder) {
+func (s *Shape) Secrets(v any, f Finder) {
 	s.top.search(reflect.ValueOf(v).Elem(), false, 0, f)
 }
 

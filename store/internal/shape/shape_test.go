@@ -298,7 +298,7 @@ func TestMethodsOfOtherFormsAreNotCalled(t *testing.T) {
 func (o onlyClone) Clone() onlyClone { return onlyClone{o.f} }
 
 // newShape is New of what can be copied, whether or not JSON keeps it.
-func newShape[V any](name string) (Shape[V], error) {
+func newShape[V any](name string) (Shape, error) {
 	s, b := build[V](name)
 	return s, b.uncopied
 }
