@@ -9,10 +9,10 @@ import (
 
 // A step is one change made ready outside the lock: decoded, checked against
 // the limits, its index values computed by the user's functions.
-type step[S, T any] struct {
+type step struct {
 	key      store.Key
-	held     *held[S, T] // of the key, if the table had it
-	old, new *store.Object[S, T]
+	held     *held // of the key, if the table had it
+	old, new *store.Meta
 	oldAt    [][]string // index values, in the order of Cache.indexes
 	newAt    [][]string
 	revision store.Revision
@@ -25,11 +25,11 @@ type step[S, T any] struct {
 // read decodes a stored version. One that cannot be decoded is reported, and
 // what the cache held of it stays: to drop it would look like a deletion. What is in another
 // namespace is not the cache's to report.
-func (c *Cache[S, T]) read(r store.Record, at store.Revision) (s step[S, T], ok bool) {
+func (c *core) read(r store.Record, at store.Revision) (s step, ok bool) {
 	if ns := c.opts.Selector.Namespace; ns != "" && r.Key.Namespace != ns {
 		return s, false
 	}
-	obj, err := c.store.Decode(r)
+	obj, err := c.decode(r)
 	if err != nil {
 		c.breaks(r.Key, fmt.Errorf("cache: %s: %w", c.name, err))
 		return s, false
@@ -41,10 +41,10 @@ func (c *Cache[S, T]) read(r store.Record, at store.Revision) (s step[S, T], ok 
 }
 
 // takeRevision applies all changes of one revision at once.
-func (c *Cache[S, T]) takeRevision(changes []store.Change) {
+func (c *core) takeRevision(changes []store.Change) {
 	steps := c.steps[:0]
 	for _, ch := range changes {
-		var s step[S, T]
+		var s step
 		var ok bool
 		if ch.Deleted {
 			c.mend(ch.Record.Key)
@@ -60,14 +60,14 @@ func (c *Cache[S, T]) takeRevision(changes []store.Change) {
 }
 
 // applyScratch applies steps that were appended to c.steps.
-func (c *Cache[S, T]) applyScratch(steps []step[S, T]) {
+func (c *core) applyScratch(steps []step) {
 	c.apply(steps)
 	clear(steps) // what was replaced must not be kept alive
 	c.steps = steps[:0]
 }
 
 // breaks notes an object that cannot be decoded, and reports it.
-func (c *Cache[S, T]) breaks(key store.Key, err error) {
+func (c *core) breaks(key store.Key, err error) {
 	c.mu.Lock()
 	c.broken[key] = err
 	c.mu.Unlock()
@@ -75,7 +75,7 @@ func (c *Cache[S, T]) breaks(key store.Key, err error) {
 }
 
 // mend forgets what was noted of an object that can be read again, or is gone.
-func (c *Cache[S, T]) mend(key store.Key) {
+func (c *core) mend(key store.Key) {
 	if _, ok := c.broken[key]; !ok { // Run's goroutine alone writes it
 		return
 	}
@@ -87,8 +87,8 @@ func (c *Cache[S, T]) mend(key store.Key) {
 // prepare turns what the backend said about a key into a step; ok is false when
 // there is nothing to do. Only Run's goroutine calls it, and it alone writes
 // the table, so old cannot change before the step is applied.
-func (c *Cache[S, T]) prepare(key store.Key, obj *store.Object[S, T], at store.Revision) (s step[S, T], ok bool) {
-	var old *store.Object[S, T]
+func (c *core) prepare(key store.Key, obj *store.Meta, at store.Revision) (s step, ok bool) {
+	var old *store.Meta
 	h, ok := c.objects.Load(key)
 	if ok {
 		old = h.obj.Load()
@@ -99,13 +99,13 @@ func (c *Cache[S, T]) prepare(key store.Key, obj *store.Object[S, T], at store.R
 	if old == nil && obj == nil {
 		return s, false
 	}
-	s = step[S, T]{key: key, held: h, old: old, new: obj, revision: at}
+	s = step{key: key, held: h, old: old, new: obj, revision: at}
 	s.oldAt, s.newAt = c.indexValues(old), c.indexValues(obj)
 	return s, true
 }
 
 // indexValues asks each index function where o belongs.
-func (c *Cache[S, T]) indexValues(o *store.Object[S, T]) [][]string {
+func (c *core) indexValues(o *store.Meta) [][]string {
 	if o == nil || len(c.indexes) == 0 {
 		return nil
 	}
@@ -118,7 +118,7 @@ func (c *Cache[S, T]) indexValues(o *store.Object[S, T]) [][]string {
 
 // ask contains a panic of the user's function: the object is then not found
 // under this index, and everything else goes on.
-func (c *Cache[S, T]) ask(x *Index[S, T], o *store.Object[S, T]) (values []string) {
+func (c *core) ask(x *index, o *store.Meta) (values []string) {
 	if err := contain.Apart(func() error { values = x.fn(o); return nil }); err != nil {
 		c.report(o.Key(), fmt.Errorf("cache: index %s of %s: %w", x.name, o.Key(), err))
 	}
@@ -127,7 +127,7 @@ func (c *Cache[S, T]) ask(x *Index[S, T], o *store.Object[S, T]) (values []strin
 
 // apply makes the steps visible, all at once to All and By, and hands them to
 // the consumers.
-func (c *Cache[S, T]) apply(steps []step[S, T]) {
+func (c *core) apply(steps []step) {
 	if len(steps) == 0 {
 		return
 	}
@@ -141,7 +141,7 @@ func (c *Cache[S, T]) apply(steps []step[S, T]) {
 	}
 }
 
-func (c *Cache[S, T]) applyLocked(s *step[S, T]) {
+func (c *core) applyLocked(s *step) {
 	c.tableLocked(s, s.held)
 	if c.opts.DetectMutations {
 		c.lookLocked(s)
@@ -154,7 +154,7 @@ func (c *Cache[S, T]) applyLocked(s *step[S, T]) {
 			x.add(s.new, s.newAt[i])
 		}
 	}
-	ch := Change[S, T]{Key: s.key, Old: s.old, New: s.new, Revision: s.revision, Initial: s.initial, Left: s.left}
+	ch := change{Key: s.key, Old: s.old, New: s.new, Revision: s.revision, Initial: s.initial, Left: s.left}
 	for _, q := range c.consumers {
 		q.add(ch)
 	}
@@ -162,9 +162,9 @@ func (c *Cache[S, T]) applyLocked(s *step[S, T]) {
 
 // tableLocked stores what the step has under its key, or removes the key where that is
 // nothing. h is what the table has for the key, nil if nothing.
-func (c *Cache[S, T]) tableLocked(s *step[S, T], h *held[S, T]) {
+func (c *core) tableLocked(s *step, h *held) {
 	if h == nil && s.new != nil {
-		added := &held[S, T]{slot: len(c.list), print: s.print}
+		added := &held{slot: len(c.list), print: s.print}
 		added.obj.Store(s.new)
 		if h, _ = c.objects.LoadOrStore(s.key, added); h == added {
 			c.list = append(c.list, s.new)
@@ -189,7 +189,7 @@ func (c *Cache[S, T]) tableLocked(s *step[S, T], h *held[S, T]) {
 }
 
 // unlistLocked puts the last of the list in the place of what is gone.
-func (c *Cache[S, T]) unlistLocked(h *held[S, T]) {
+func (c *core) unlistLocked(h *held) {
 	last := len(c.list) - 1
 	if h.slot != last {
 		moved := c.list[last]
@@ -206,7 +206,7 @@ func (c *Cache[S, T]) unlistLocked(h *held[S, T]) {
 // reach records that the kind is complete up to r, which a cache first is when
 // it has synced, and calls the waiters for it. reset calls all waiters: the
 // history they waited in is gone.
-func (c *Cache[S, T]) reach(r store.Revision, reset bool) {
+func (c *core) reach(r store.Revision, reset bool) {
 	c.mu.Lock()
 	c.revision.Store(uint64(r))
 	due := c.dueLocked(reset)

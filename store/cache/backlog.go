@@ -20,15 +20,15 @@ import (
 // soon as the consumer takes what is pending. A full view per consumer, to diff
 // against, would cost an entry for each object held; the folded backlog is that
 // same diff and costs an entry for each object that changed.
-type backlog[S, T any] struct {
+type backlog struct {
 	limit int
 	wake  chan struct{} // one token: pending is not empty
 
-	initial []*store.Object[S, T] // what it begins with; written under Cache.mu, before synced is closed
-	at      store.Revision        // of initial
+	initial []*store.Meta  // what it begins with; written under Cache.mu, before synced is closed
+	at      store.Revision // of initial
 
 	mu      spin.Mutex // guards what follows; taken under Cache.mu, never the other way round
-	pending []Change[S, T]
+	pending []change
 	since   time.Time         // when the first of pending came
 	byKey   map[store.Key]int // nil while near
 	folds   uint64            // how often this consumer fell behind, for the Snapshot
@@ -37,12 +37,12 @@ type backlog[S, T any] struct {
 // spareBacklog is how many changes a consumer has room for while nothing happens.
 const spareBacklog = 1024
 
-func newBacklog[S, T any](limit int) *backlog[S, T] {
-	return &backlog[S, T]{limit: limit, wake: make(chan struct{}, 1)}
+func newBacklog(limit int) *backlog {
+	return &backlog{limit: limit, wake: make(chan struct{}, 1)}
 }
 
 // add never blocks.
-func (q *backlog[S, T]) add(ch Change[S, T]) {
+func (q *backlog) add(ch change) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.pending) == 0 { // else the consumer was told, and has not taken it yet
@@ -60,7 +60,7 @@ func (q *backlog[S, T]) add(ch Change[S, T]) {
 }
 
 // foldLocked turns an ordered backlog into one change per key.
-func (q *backlog[S, T]) foldLocked() {
+func (q *backlog) foldLocked() {
 	q.folds++
 	ordered := q.pending
 	q.pending, q.byKey = nil, make(map[store.Key]int, len(ordered))
@@ -69,7 +69,7 @@ func (q *backlog[S, T]) foldLocked() {
 	}
 }
 
-func (q *backlog[S, T]) mergeLocked(ch Change[S, T]) {
+func (q *backlog) mergeLocked(ch change) {
 	i, ok := q.byKey[ch.Key]
 	if !ok {
 		q.byKey[ch.Key] = len(q.pending)
@@ -84,7 +84,7 @@ func (q *backlog[S, T]) mergeLocked(ch Change[S, T]) {
 }
 
 // take returns what is pending and starts a new, ordered backlog in spare.
-func (q *backlog[S, T]) take(spare []Change[S, T]) []Change[S, T] {
+func (q *backlog) take(spare []change) []change {
 	q.mu.Lock()
 	batch, behind := q.pending, q.byKey != nil
 	if behind {
@@ -93,13 +93,13 @@ func (q *backlog[S, T]) take(spare []Change[S, T]) []Change[S, T] {
 	q.pending, q.byKey = spare, nil
 	q.mu.Unlock()
 	if behind { // so that what was shown of a revision was shown of those before it
-		slices.SortStableFunc(batch, func(a, b Change[S, T]) int { return cmp.Compare(a.newest(), b.newest()) })
+		slices.SortStableFunc(batch, func(a, b change) int { return cmp.Compare(a.newest(), b.newest()) })
 	}
 	return batch
 }
 
 // newest is the revision of what the change led to.
-func (ch *Change[S, T]) newest() store.Revision {
+func (ch *change) newest() store.Revision {
 	if ch.New != nil {
 		return ch.New.Revision
 	}
@@ -107,11 +107,11 @@ func (ch *Change[S, T]) newest() store.Revision {
 }
 
 // yieldChanges reports whether the consumer wants to go on.
-func yieldChanges[S, T any](ctx context.Context, batch []Change[S, T], yield func(Change[S, T], error) bool) bool {
+func yieldChanges(ctx context.Context, batch []change, yield func(change, error) bool) bool {
 	for i, ch := range batch {
-		batch[i] = Change[S, T]{} // the consumer may be slow: hold nothing it has seen
+		batch[i] = change{} // the consumer may be slow: hold nothing it has seen
 		if ctx.Err() != nil {
-			yield(Change[S, T]{}, context.Cause(ctx))
+			yield(change{}, context.Cause(ctx))
 			return false
 		}
 		if !yieldSteps(ch, yield) {
@@ -123,7 +123,7 @@ func yieldChanges[S, T any](ctx context.Context, batch []Change[S, T], yield fun
 
 // yieldSteps splits a change between two lives of a key, so that no consumer
 // mistakes the new object for an edit of the old one.
-func yieldSteps[S, T any](ch Change[S, T], yield func(Change[S, T], error) bool) bool {
+func yieldSteps(ch change, yield func(change, error) bool) bool {
 	switch {
 	case ch.Old == nil && ch.New == nil:
 		return true
@@ -136,7 +136,7 @@ func yieldSteps[S, T any](ch Change[S, T], yield func(Change[S, T], error) bool)
 }
 
 // snapshot reports how many changes wait, since when, and how often the consumer fell behind.
-func (q *backlog[S, T]) snapshot() ConsumerSnapshot {
+func (q *backlog) snapshot() ConsumerSnapshot {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	c := ConsumerSnapshot{Pending: len(q.pending), Folds: q.folds}

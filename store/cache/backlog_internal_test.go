@@ -11,13 +11,13 @@ import (
 //
 // promise Q1
 func TestChangeFoldedIntoAnInitialOneIsNews(t *testing.T) {
-	type object = store.Object[struct{}, struct{}]
+	type object = store.Meta
 	version := func(name string, r store.Revision) *object {
-		return &object{Meta: store.Meta{Name: name, Revision: r}}
+		return &object{Name: name, Revision: r}
 	}
-	q := newBacklog[struct{}, struct{}](1)
+	q := newBacklog(1)
 	add := func(name string, old, now *object, initial bool) {
-		q.add(Change[struct{}, struct{}]{Key: store.Key{Name: name}, Old: old, New: now, Revision: now.Revision, Initial: initial})
+		q.add(change{Key: store.Key{Name: name}, Old: old, New: now, Revision: now.Revision, Initial: initial})
 	}
 	first := version("a", 1)
 	add("a", nil, first, true)

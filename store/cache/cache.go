@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/puzpuzpuz/xsync/v4"
 
@@ -24,29 +25,39 @@ import (
 //
 // Run's goroutine alone writes. All methods are safe for concurrent use.
 type Cache[S, T any] struct {
+	*core
 	store *store.Store[S, T]
-	opts  Options[S, T]
-	name  string
+}
 
-	objects  *xsync.Map[store.Key, *held[S, T]]
+// core is a [Cache] without its types, so that its methods are compiled once and not for each
+// kind. It knows an object by the address of its Meta: see typed.
+type core struct {
+	backend store.Backend
+	kind    string
+	decode  func(store.Record) (*store.Meta, error)
+	look    func(*store.Meta) fingerprint
+	opts    Options[struct{}, struct{}] // these have no use for the types
+	name    string
+
+	objects  *xsync.Map[store.Key, *held]
 	revision atomic.Uint64
 	running  atomic.Bool
 	synced   chan struct{} // closed at the end of the first snapshot
 
-	indexes []*Index[S, T] // complete when Run begins; their values are guarded by mu
+	indexes []*index // complete when Run begins; their values are guarded by mu
 
 	// Run's goroutine alone uses these.
-	relist    *relist      // nil unless a snapshot is on its way in
-	startOver bool         // the next watch begins with a snapshot
-	isUp      bool         // feed.connected, which each batch asks for
-	steps     []step[S, T] // scratch, see applyScratch
-	due       []func()     // scratch of reach
+	relist    *relist  // nil unless a snapshot is on its way in
+	startOver bool     // the next watch begins with a snapshot
+	isUp      bool     // feed.connected, which each batch asks for
+	steps     []step   // scratch, see applyScratch
+	due       []func() // scratch of reach
 
 	mu         spin.RWMutex // guards what follows; never held over user code
 	began      bool         // Run was called
-	list       []*store.Object[S, T]
-	consumers  []*backlog[S, T]
-	early      []*backlog[S, T] // consumers that came before the first snapshot had ended
+	list       []*store.Meta
+	consumers  []*backlog
+	early      []*backlog // consumers that came before the first snapshot had ended
 	waiters    waiters
 	lastWaiter uint64
 	broken     map[store.Key]error // stored, but cannot be decoded
@@ -60,8 +71,8 @@ type Cache[S, T any] struct {
 // object as it is now, and its place in list, so that a removal finds it without a
 // search. An update replaces obj in place: to put another value into the table would
 // cost two more searches and an allocation.
-type held[S, T any] struct {
-	obj  atomic.Pointer[store.Object[S, T]]
+type held struct {
+	obj  atomic.Pointer[store.Meta]
 	slot int // guarded by Cache.mu; -1: it is not in the table any more
 	// print is the recordPrint of obj. Run's goroutine alone reads and writes it.
 	print uint64
@@ -123,25 +134,45 @@ func New[S, T any](s *store.Store[S, T], o *Options[S, T]) (*Cache[S, T], error)
 	if s == nil {
 		return nil, errors.New("cache: New: no store")
 	}
-	c := &Cache[S, T]{
-		store:   s,
+	c := &core{
+		backend: s.Backend(),
+		kind:    s.Kind(),
+		decode: func(r store.Record) (*store.Meta, error) {
+			o, err := s.Decode(r)
+			return metaOf(o), err
+		},
+		look:    func(m *store.Meta) fingerprint { return printOf(typed[S, T](m)) },
 		name:    s.Kind(),
-		objects: xsync.NewMap[store.Key, *held[S, T]](),
+		objects: xsync.NewMap[store.Key, *held](),
 		synced:  make(chan struct{}),
 		broken:  make(map[store.Key]error),
 		prints:  make(map[store.Key]fingerprint),
 	}
 	if o != nil {
-		c.opts = *o
+		c.opts = Options[struct{}, struct{}](*o)
 	}
 	if err := c.setup(); err != nil {
 		return nil, err
 	}
-	return c, nil
+	return &Cache[S, T]{c, s}, nil
+}
+
+var _ [0]byte = [unsafe.Offsetof(store.Object[struct{}, struct{}]{}.Meta)]byte{} // typed relies on it
+
+// typed is the object that has this Meta as its first field; nil of nil.
+func typed[S, T any](m *store.Meta) *store.Object[S, T] {
+	return (*store.Object[S, T])(unsafe.Pointer(m))
+}
+
+func metaOf[S, T any](o *store.Object[S, T]) *store.Meta {
+	if o == nil {
+		return nil
+	}
+	return &o.Meta
 }
 
 // setup fills in the defaults and refuses what cannot work.
-func (c *Cache[S, T]) setup() error {
+func (c *core) setup() error {
 	o := &c.opts
 	if o.Name != "" {
 		c.name = o.Name
@@ -180,7 +211,7 @@ func (c *Cache[S, T]) Get(k store.Key) (*store.Object[S, T], bool) {
 	if !ok {
 		return nil, false
 	}
-	return h.obj.Load(), true
+	return typed[S, T](h.obj.Load()), true
 }
 
 // All yields every object the cache holds, as of one moment, in no particular
@@ -188,19 +219,24 @@ func (c *Cache[S, T]) Get(k store.Key) (*store.Object[S, T], bool) {
 // body runs.
 func (c *Cache[S, T]) All() iter.Seq[*store.Object[S, T]] {
 	return func(yield func(*store.Object[S, T]) bool) {
-		c.mu.RLock()
-		objs := slices.Clone(c.list)
-		c.mu.RUnlock()
-		for _, o := range objs {
-			if !yield(o) {
+		for _, o := range c.copyList() {
+			if !yield(typed[S, T](o)) {
 				return
 			}
 		}
 	}
 }
 
+func (c *core) copyList() []*store.Meta {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return slices.Clone(c.list)
+}
+
 // Len returns how many objects the cache holds.
-func (c *Cache[S, T]) Len() int {
+func (c *Cache[S, T]) Len() int { return c.len() }
+
+func (c *core) len() int {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return len(c.list)
@@ -210,28 +246,28 @@ func (c *Cache[S, T]) Len() int {
 func (c *Cache[S, T]) Name() string { return c.name }
 
 // Kind returns the kind of the objects held.
-func (c *Cache[S, T]) Kind() string { return c.store.Kind() }
+func (c *Cache[S, T]) Kind() string { return c.kind }
 
 // Backend returns the backend that feeds the cache. Together with Kind it says
 // which writes OnRevision can wait for: a revision of another backend, or of
 // another kind, never arrives here.
-func (c *Cache[S, T]) Backend() store.Backend { return c.store.Backend() }
+func (c *Cache[S, T]) Backend() store.Backend { return c.backend }
 
 // Store returns the store that was given to New.
 func (c *Cache[S, T]) Store() *store.Store[S, T] { return c.store }
 
 // Revision returns the backend's revision up to which the cache has applied
 // every change of its kind. Zero before it has synced.
-func (c *Cache[S, T]) Revision() store.Revision {
-	return store.Revision(c.revision.Load())
-}
+func (c *Cache[S, T]) Revision() store.Revision { return c.at() }
+
+func (c *core) at() store.Revision { return store.Revision(c.revision.Load()) }
 
 // Synced is closed once the cache holds a complete snapshot. It stays closed:
 // a cache that loses its watch goes on serving what it has, see Health.
 func (c *Cache[S, T]) Synced() <-chan struct{} { return c.synced }
 
 // has reports whether the cache has synced.
-func (c *Cache[S, T]) hasSynced() bool {
+func (c *core) hasSynced() bool {
 	select {
 	case <-c.synced:
 		return true
@@ -241,12 +277,12 @@ func (c *Cache[S, T]) hasSynced() bool {
 }
 
 // within reports whether o is within the cache's limits.
-func (c *Cache[S, T]) within(o *store.Object[S, T]) bool {
+func (c *core) within(o *store.Meta) bool {
 	sel := &c.opts.Selector
 	if sel.Namespace != "" && o.Namespace != sel.Namespace {
 		return false
 	}
-	return sel.Matches(&o.Meta) || slices.ContainsFunc(c.opts.Finalizers, o.HasFinalizer)
+	return sel.Matches(o) || slices.ContainsFunc(c.opts.Finalizers, o.HasFinalizer)
 }
 
 // String names the cache and says how far it is.

@@ -34,6 +34,14 @@ type Change[S, T any] struct {
 	Synced bool
 }
 
+// change is a Change without its types.
+type change struct {
+	Key                          store.Key
+	Old, New                     *store.Meta
+	Revision                     store.Revision
+	Initial, Left, Again, Synced bool
+}
+
 // LogValue logs of which object the change is, and nothing that is in it.
 func (ch Change[S, T]) LogValue() slog.Value {
 	attrs := []slog.Attr{
@@ -78,24 +86,30 @@ func (c *Cache[S, T]) Changes(ctx context.Context) iter.Seq2[Change[S, T], error
 // changes before it have led to, and those after it begin with what it shows.
 func (c *Cache[S, T]) ChangesAgain(ctx context.Context, again <-chan struct{}) iter.Seq2[Change[S, T], error] {
 	return func(yield func(Change[S, T], error) bool) {
-		q := c.join()
-		defer c.leave(q)
-		select {
-		case <-c.synced:
-		case <-ctx.Done():
-			yield(Change[S, T]{}, context.Cause(ctx))
-			return
-		}
-		initial, at := q.initial, q.at
-		if q.initial = nil; yieldInitial(initial, at, yield) {
-			c.deliver(ctx, q, again, yield)
-		}
+		c.changes(ctx, again, func(ch change, err error) bool {
+			return yield(Change[S, T]{ch.Key, typed[S, T](ch.Old), typed[S, T](ch.New), ch.Revision, ch.Initial, ch.Left, ch.Again, ch.Synced}, err)
+		})
+	}
+}
+
+func (c *core) changes(ctx context.Context, again <-chan struct{}, yield func(change, error) bool) {
+	q := c.join()
+	defer c.leave(q)
+	select {
+	case <-c.synced:
+	case <-ctx.Done():
+		yield(change{}, context.Cause(ctx))
+		return
+	}
+	initial, at := q.initial, q.at
+	if q.initial = nil; yieldInitial(initial, at, yield) {
+		c.deliver(ctx, q, again, yield)
 	}
 }
 
 // deliver yields changes, and lists that are asked for, until the consumer leaves or ctx ends.
-func (c *Cache[S, T]) deliver(ctx context.Context, q *backlog[S, T], again <-chan struct{}, yield func(Change[S, T], error) bool) {
-	var batch []Change[S, T]
+func (c *core) deliver(ctx context.Context, q *backlog, again <-chan struct{}, yield func(change, error) bool) {
+	var batch []change
 	for {
 		select {
 		case <-q.wake:
@@ -104,14 +118,14 @@ func (c *Cache[S, T]) deliver(ctx context.Context, q *backlog[S, T], again <-cha
 				return
 			}
 		case <-again:
-			var list []*store.Object[S, T]
+			var list []*store.Meta
 			var at store.Revision
 			batch, list, at = c.takeAll(q, batch[:0])
-			if !yieldChanges(ctx, batch, yield) || !yield(Change[S, T]{Again: true}, nil) || !yieldInitial(list, at, yield) {
+			if !yieldChanges(ctx, batch, yield) || !yield(change{Again: true}, nil) || !yieldInitial(list, at, yield) {
 				return
 			}
 		case <-ctx.Done():
-			yield(Change[S, T]{}, context.Cause(ctx))
+			yield(change{}, context.Cause(ctx))
 			return
 		}
 		if cap(batch) > min(q.limit, spareBacklog) {
@@ -121,17 +135,17 @@ func (c *Cache[S, T]) deliver(ctx context.Context, q *backlog[S, T], again <-cha
 }
 
 // takeAll takes what waits for a consumer, and all that the cache holds at that moment.
-func (c *Cache[S, T]) takeAll(q *backlog[S, T], spare []Change[S, T]) (batch []Change[S, T], list []*store.Object[S, T], at store.Revision) {
+func (c *core) takeAll(q *backlog, spare []change) (batch []change, list []*store.Meta, at store.Revision) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return q.take(spare), slices.Clone(c.list), c.Revision()
+	return q.take(spare), slices.Clone(c.list), c.at()
 }
 
 // join registers a consumer. One that comes before the first snapshot has ended begins with
 // that, and not with what is there when its goroutine goes on: what changed while the snapshot
 // was on its way is news, and a source serves news first.
-func (c *Cache[S, T]) join() *backlog[S, T] {
-	q := newBacklog[S, T](c.opts.Backlog)
+func (c *core) join() *backlog {
+	q := newBacklog(c.opts.Backlog)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.hasSynced() {
@@ -144,27 +158,27 @@ func (c *Cache[S, T]) join() *backlog[S, T] {
 
 // beginLocked takes the consumer's snapshot and registers it in one step, so that every later
 // change reaches it and no earlier one does.
-func (c *Cache[S, T]) beginLocked(q *backlog[S, T]) {
-	q.initial, q.at = slices.Clone(c.list), c.Revision()
+func (c *core) beginLocked(q *backlog) {
+	q.initial, q.at = slices.Clone(c.list), c.at()
 	c.consumers = append(c.consumers, q)
 }
 
-func (c *Cache[S, T]) leave(q *backlog[S, T]) {
+func (c *core) leave(q *backlog) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	is := func(o *backlog[S, T]) bool { return o == q }
+	is := func(o *backlog) bool { return o == q }
 	c.consumers, c.early = slices.DeleteFunc(c.consumers, is), slices.DeleteFunc(c.early, is)
 }
 
 // yieldInitial reports whether the consumer wants to go on.
-func yieldInitial[S, T any](objs []*store.Object[S, T], at store.Revision, yield func(Change[S, T], error) bool) bool {
+func yieldInitial(objs []*store.Meta, at store.Revision, yield func(change, error) bool) bool {
 	for i, o := range objs {
 		// A snapshot of 100,000 objects is consumed over minutes by a source
 		// that throttles: let go of each as it is handed over.
 		objs[i] = nil
-		if !yield(Change[S, T]{Key: o.Key(), New: o, Revision: o.Revision, Initial: true}, nil) {
+		if !yield(change{Key: o.Key(), New: o, Revision: o.Revision, Initial: true}, nil) {
 			return false
 		}
 	}
-	return yield(Change[S, T]{Revision: at, Synced: true}, nil)
+	return yield(change{Revision: at, Synced: true}, nil)
 }

@@ -14,14 +14,17 @@ type indexFunc[S, T any] func(o *store.Object[S, T]) []string
 
 // An Index finds the objects of a cache by values that are computed from them. It is made
 // by [Cache.AddIndex]. Its methods are safe for concurrent use.
-type Index[S, T any] struct {
-	cache *Cache[S, T]
+type Index[S, T any] struct{ *index }
+
+// index is an Index without its types.
+type index struct {
+	cache *core
 	name  string
-	fn    indexFunc[S, T]
+	fn    func(*store.Meta) []string
 	// values maps a value to the set of objects that carry it; guarded by Cache.mu. The
 	// sets hold the objects' addresses, not their keys: swapping an old object for a new
 	// one then hashes eight bytes instead of two strings.
-	values map[string]map[*store.Object[S, T]]struct{}
+	values map[string]map[*store.Meta]struct{}
 }
 
 // AddIndex adds an index to a cache that has not been run. The name is for errors and
@@ -30,14 +33,22 @@ func (c *Cache[S, T]) AddIndex(name string, fn indexFunc[S, T]) (*Index[S, T], e
 	if fn == nil {
 		return nil, fmt.Errorf("cache: %s: AddIndex(%q): no function", c.name, name)
 	}
-	x := &Index[S, T]{cache: c, name: name, fn: fn, values: make(map[string]map[*store.Object[S, T]]struct{})}
+	x := &index{cache: c.core, name: name, values: make(map[string]map[*store.Meta]struct{})}
+	x.fn = func(m *store.Meta) []string { return fn(typed[S, T](m)) }
+	if err := c.addIndex(x); err != nil {
+		return nil, err
+	}
+	return &Index[S, T]{x}, nil
+}
+
+func (c *core) addIndex(x *index) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.began {
-		return nil, fmt.Errorf("cache: %s: AddIndex(%q): %w", c.name, name, ErrRunning)
+		return fmt.Errorf("cache: %s: AddIndex(%q): %w", c.name, x.name, ErrRunning)
 	}
 	c.indexes = append(c.indexes, x)
-	return x, nil
+	return nil
 }
 
 // Get yields the objects that the index files under value, as of one moment, in no
@@ -46,36 +57,36 @@ func (c *Cache[S, T]) AddIndex(name string, fn indexFunc[S, T]) (*Index[S, T], e
 func (x *Index[S, T]) Get(value string) iter.Seq[*store.Object[S, T]] {
 	return func(yield func(*store.Object[S, T]) bool) {
 		for _, o := range x.filed(value) {
-			if !yield(o) {
+			if !yield(typed[S, T](o)) {
 				return
 			}
 		}
 	}
 }
 
-func (x *Index[S, T]) filed(value string) []*store.Object[S, T] {
+func (x *index) filed(value string) []*store.Meta {
 	x.cache.mu.RLock()
 	defer x.cache.mu.RUnlock()
 	set := x.values[value]
-	objs := make([]*store.Object[S, T], 0, len(set))
+	objs := make([]*store.Meta, 0, len(set))
 	for o := range set {
 		objs = append(objs, o)
 	}
 	return objs
 }
 
-func (x *Index[S, T]) add(o *store.Object[S, T], values []string) {
+func (x *index) add(o *store.Meta, values []string) {
 	for _, v := range values {
 		set := x.values[v]
 		if set == nil {
-			set = make(map[*store.Object[S, T]]struct{})
+			set = make(map[*store.Meta]struct{})
 			x.values[v] = set
 		}
 		set[o] = struct{}{}
 	}
 }
 
-func (x *Index[S, T]) remove(o *store.Object[S, T], values []string) {
+func (x *index) remove(o *store.Meta, values []string) {
 	for _, v := range values {
 		set := x.values[v]
 		delete(set, o)

@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"github.com/tendhq/tend/internal/contain"
-	"github.com/tendhq/tend/store"
 )
 
 // ErrMutated is reported for an object that was written to although it is
@@ -19,7 +18,7 @@ var ErrMutated = errors.New("cache: a shared object was written to")
 // A fingerprint is what an object looked like when the cache got it.
 type fingerprint [sha256.Size]byte
 
-func printOf[S, T any](o *store.Object[S, T]) fingerprint {
+func printOf(o any) fingerprint {
 	var b []byte
 	err := contain.Apart(func() (err error) { b, err = json.Marshal(o); return err })
 	if err != nil {
@@ -31,21 +30,21 @@ func printOf[S, T any](o *store.Object[S, T]) fingerprint {
 
 // fingerprint checks the objects that are about to be replaced, and notes what those that
 // replace them look like. It calls the user's code, and so holds no lock.
-func (c *Cache[S, T]) fingerprint(steps []step[S, T]) {
+func (c *core) fingerprint(steps []step) {
 	for i := range steps {
 		s := &steps[i]
-		if s.old != nil && c.prints[s.key] != printOf(s.old) { // Run's goroutine alone writes them
-			c.report(s.key, fmt.Errorf("%w: %s %s", ErrMutated, c.Kind(), s.key))
+		if s.old != nil && c.prints[s.key] != c.look(s.old) { // Run's goroutine alone writes them
+			c.report(s.key, fmt.Errorf("%w: %s %s", ErrMutated, c.kind, s.key))
 		}
 		if s.new != nil {
-			s.look = printOf(s.new)
+			s.look = c.look(s.new)
 		}
 	}
 }
 
 // lookLocked remembers what fingerprint noted, at the moment at which the table changes:
 // CheckMutations compares the one with the other.
-func (c *Cache[S, T]) lookLocked(s *step[S, T]) {
+func (c *core) lookLocked(s *step) {
 	if s.new == nil {
 		delete(c.prints, s.key)
 	} else {
@@ -56,7 +55,7 @@ func (c *Cache[S, T]) lookLocked(s *step[S, T]) {
 // checkMutations returns an error that wraps ErrMutated and names the keys of
 // all objects that were written to since the cache got them. Without
 // Options.DetectMutations it returns nil.
-func (c *Cache[S, T]) checkMutations() error {
+func (c *core) checkMutations() error {
 	if !c.opts.DetectMutations {
 		return nil
 	}
@@ -65,8 +64,8 @@ func (c *Cache[S, T]) checkMutations() error {
 	c.mu.RUnlock()
 	var errs []error
 	for _, o := range objs {
-		if prints[o.Key()] != printOf(o) {
-			errs = append(errs, fmt.Errorf("%w: %s %s", ErrMutated, c.Kind(), o.Key()))
+		if prints[o.Key()] != c.look(o) {
+			errs = append(errs, fmt.Errorf("%w: %s %s", ErrMutated, c.kind, o.Key()))
 		}
 	}
 	return errors.Join(errs...)

@@ -15,12 +15,12 @@ type relist struct {
 }
 
 // beginSnapshot is called for each batch of a snapshot; the first begins it.
-func (c *Cache[S, T]) beginSnapshot(at store.Revision) {
+func (c *core) beginSnapshot(at store.Revision) {
 	if c.relist != nil {
 		return
 	}
-	c.relist = &relist{restored: at < c.Revision()}
-	if n := c.Len() + len(c.broken); n > 0 {
+	c.relist = &relist{restored: at < c.at()}
+	if n := c.len() + len(c.broken); n > 0 {
 		c.relist.seen = make(map[store.Key]struct{}, n)
 	}
 }
@@ -28,9 +28,9 @@ func (c *Cache[S, T]) beginSnapshot(at store.Revision) {
 // abandonSnapshot forgets what a snapshot that broke off has named: by the next one
 // some of it may be gone. The next watch begins with a snapshot again, because
 // startOver stays until one has ended.
-func (c *Cache[S, T]) abandonSnapshot() { c.relist = nil }
+func (c *core) abandonSnapshot() { c.relist = nil }
 
-func (c *Cache[S, T]) takeSnapshot(b store.Batch) {
+func (c *core) takeSnapshot(b store.Batch) {
 	steps := c.steps[:0]
 	for _, ch := range b.Changes {
 		if c.relist.seen != nil {
@@ -50,7 +50,7 @@ func (c *Cache[S, T]) takeSnapshot(b store.Batch) {
 
 // unchanged reports whether the cache holds this very version, so that a relist
 // of 100,000 objects of which ten changed decodes ten.
-func (c *Cache[S, T]) unchanged(r store.Record) bool {
+func (c *core) unchanged(r store.Record) bool {
 	h, ok := c.objects.Load(r.Key)
 	// In a history that was written beyond what the cache has seen of another one, the
 	// same revision may be of another version.
@@ -70,7 +70,7 @@ func recordPrint(r store.Record) uint64 {
 
 // endSnapshot removes what the snapshot did not name. An object that is stored
 // but cannot be decoded was named, so it is not mistaken for a deleted one.
-func (c *Cache[S, T]) endSnapshot(at store.Revision) {
+func (c *core) endSnapshot(at store.Revision) {
 	r := c.relist
 	c.relist = nil
 	if r.seen != nil {
@@ -81,9 +81,9 @@ func (c *Cache[S, T]) endSnapshot(at store.Revision) {
 	c.reach(at, r.restored)
 }
 
-func (c *Cache[S, T]) vanished(seen map[store.Key]struct{}, at store.Revision) []step[S, T] {
-	var steps []step[S, T]
-	for o := range c.All() {
+func (c *core) vanished(seen map[store.Key]struct{}, at store.Revision) []step {
+	var steps []step
+	for _, o := range c.copyList() {
 		if _, ok := seen[o.Key()]; !ok {
 			if s, ok := c.prepare(o.Key(), nil, at); ok {
 				steps = append(steps, s)

@@ -28,7 +28,9 @@ var reopen = sleep.Backoff{Min: 40 * time.Millisecond, Max: 4 * time.Second}
 //
 // After Run has returned the cache keeps what it had and may be run again: then its consumers
 // see what has changed meanwhile.
-func (c *Cache[S, T]) Run(ctx context.Context) error {
+func (c *Cache[S, T]) Run(ctx context.Context) error { return c.run(ctx) }
+
+func (c *core) run(ctx context.Context) error {
 	if !c.running.CompareAndSwap(false, true) {
 		return fmt.Errorf("%w: %s", ErrRunning, c.name)
 	}
@@ -65,10 +67,10 @@ var errEnded = errors.New("no reason given")
 
 // follow reads one watch to its end. progressed says that it got beyond the
 // snapshot, so that a watch that fails at once, again and again, is paced.
-func (c *Cache[S, T]) follow(ctx context.Context) (progressed bool, err error) {
+func (c *core) follow(ctx context.Context) (progressed bool, err error) {
 	defer c.abandonSnapshot()
 	began := time.Now()
-	for b, err := range c.store.Backend().Watch(ctx, c.Kind(), c.resumeFrom()) {
+	for b, err := range c.backend.Watch(ctx, c.kind, c.resumeFrom()) {
 		if err != nil {
 			c.startOver = c.startOver || errors.Is(err, store.ErrCompacted)
 			return progressed || hadWorked(began), err
@@ -85,15 +87,15 @@ func hadWorked(began time.Time) bool { return time.Since(began) > reopen.Max }
 
 // resumeFrom is the revision after which changes are wanted; zero asks for a
 // snapshot.
-func (c *Cache[S, T]) resumeFrom() store.Revision {
+func (c *core) resumeFrom() store.Revision {
 	if c.startOver {
 		return 0
 	}
-	return c.Revision()
+	return c.at()
 }
 
 // take applies one batch.
-func (c *Cache[S, T]) take(b store.Batch) {
+func (c *core) take(b store.Batch) {
 	c.up()
 	switch b.Kind {
 	case store.BatchSnapshot:
@@ -113,7 +115,7 @@ func (c *Cache[S, T]) take(b store.Batch) {
 // takeChanges applies a batch revision by revision: a batch holds whole
 // revisions, so each becomes visible as one, and within one revision a key
 // occurs only once, which prepare relies on.
-func (c *Cache[S, T]) takeChanges(b store.Batch) {
+func (c *core) takeChanges(b store.Batch) {
 	for rest := b.Changes; len(rest) > 0; {
 		n := 1
 		for n < len(rest) && rest[n].Record.Revision == rest[0].Record.Revision {
@@ -133,7 +135,7 @@ func pause(ctx context.Context, failures int) {
 
 // report hands an error to the hook, if there is one. It is called without the lock, and
 // a hook that panics ends nothing else.
-func (c *Cache[S, T]) report(key store.Key, err error) {
+func (c *core) report(key store.Key, err error) {
 	if c.opts.OnError == nil {
 		what, attrs := "cache: watch failed", []any{"cache", c.name}
 		if key != (store.Key{}) {
@@ -149,7 +151,7 @@ func (c *Cache[S, T]) report(key store.Key, err error) {
 
 // reportWatch reports a watch that ended. Of a row of them the log has the first
 // and the end; hooks hear all.
-func (c *Cache[S, T]) reportWatch(err error, again bool) {
+func (c *core) reportWatch(err error, again bool) {
 	if c.opts.OnError != nil || !again {
 		c.report(store.Key{}, err)
 		return
@@ -157,7 +159,7 @@ func (c *Cache[S, T]) reportWatch(err error, again bool) {
 	c.logger().Debug("cache: watch failed again", "cache", c.name, "err", store.Brief(err))
 }
 
-func (c *Cache[S, T]) logger() *slog.Logger {
+func (c *core) logger() *slog.Logger {
 	if c.opts.Logger != nil {
 		return c.opts.Logger
 	}

@@ -93,8 +93,12 @@ type ShardsSnapshot struct {
 // consumer of Changes sees them go with Left. HoldShard does not block. It panics if the
 // cache is not one of shards (Options.Shards), or has no such shard.
 func (c *Cache[S, T]) HoldShard(shard int) (ready <-chan struct{}, release func()) {
+	return c.holdShard(shard)
+}
+
+func (c *core) holdShard(shard int) (ready <-chan struct{}, release func()) {
 	if c.shards == nil || shard < 0 || shard >= c.shards.n {
-		panic(fmt.Sprintf("cache: %s: HoldShard(%d) of %d", c.name, shard, c.Shards()))
+		panic(fmt.Sprintf("cache: %s: HoldShard(%d) of %d", c.name, shard, c.opts.Shards))
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -108,7 +112,7 @@ func (c *Cache[S, T]) HoldShard(shard int) (ready <-chan struct{}, release func(
 	return w.ready, sync.OnceFunc(func() { c.releaseShard(shard, w) })
 }
 
-func (c *Cache[S, T]) releaseShard(shard int, w *want) {
+func (c *core) releaseShard(shard int, w *want) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if w.users--; w.users == 0 {
@@ -126,7 +130,9 @@ func (c *Cache[S, T]) Shards() int { return c.opts.Shards }
 
 // Holds reports whether what Get says of the key can be relied on: whether the cache
 // has synced and, if it is one of shards, has the whole shard of the key.
-func (c *Cache[S, T]) Holds(k store.Key) bool {
+func (c *Cache[S, T]) Holds(k store.Key) bool { return c.holds(k) }
+
+func (c *core) holds(k store.Key) bool {
 	if !c.hasSynced() || c.shards == nil {
 		return c.hasSynced()
 	}
@@ -144,7 +150,7 @@ func (c *Cache[S, T]) readShard(ctx context.Context, k store.Key) (*store.Object
 		if o, ok := c.Get(k); ok && c.Holds(k) {
 			return o, nil
 		} else if c.Holds(k) {
-			return nil, fmt.Errorf("cache: %s %s: %w", c.Kind(), k, store.ErrNotFound)
+			return nil, fmt.Errorf("cache: %s %s: %w", c.kind, k, store.ErrNotFound)
 		}
 	}
 	return c.store.Get(ctx, k)
@@ -210,13 +216,13 @@ func (s *stream[T]) results() <-chan result[T] {
 }
 
 // runShards is Run of a cache of shards.
-func (c *Cache[S, T]) runShards(ctx context.Context) error {
+func (c *core) runShards(ctx context.Context) error {
 	s := c.shards
 	s.fresh = true
 	for _, p := range s.parts { // those of the run before, of which what changed meanwhile is not known
 		p.ready = false
 	}
-	c.reach(c.Revision(), false) // of no shard everything is there
+	c.reach(c.at(), false) // of no shard everything is there
 	defer c.unready()
 	defer s.stopWatch()
 	defer s.stopList()
@@ -262,7 +268,7 @@ func (s *shards) stopList() {
 }
 
 // unready notes that nothing feeds the cache any more: what it holds is not relied on.
-func (c *Cache[S, T]) unready() {
+func (c *core) unready() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, w := range c.shards.wanted {
@@ -274,7 +280,7 @@ func (c *Cache[S, T]) unready() {
 }
 
 // fitParts brings the parts, the watch and the list in line with what is wanted.
-func (c *Cache[S, T]) fitParts(ctx context.Context) {
+func (c *core) fitParts(ctx context.Context) {
 	s := c.shards
 	gained := make(map[int]*want)
 	c.mu.Lock()
@@ -327,7 +333,7 @@ func (c *Cache[S, T]) fitParts(ctx context.Context) {
 // readAgain ends what is being read of the store if at least as many parts wait as it reads for
 // the first time: one list of all costs no more than its rest and another whole list. They double
 // each time, so that no part waits for long. It reports whether the parts that wait can be read now.
-func (c *Cache[S, T]) readAgain(waiting int) bool {
+func (c *core) readAgain(waiting int) bool {
 	s := c.shards
 	if s.snapshot == nil && s.list == nil {
 		return true
@@ -359,10 +365,10 @@ func (s *shards) slots() (all store.SlotSet) {
 
 // openWatch watches the slots of all parts, from where the cache is; or, where that is
 // not possible, from a snapshot of all, which makes a list superfluous.
-func (c *Cache[S, T]) openWatch(ctx context.Context) {
+func (c *core) openWatch(ctx context.Context) {
 	s := c.shards
 	s.stopWatch()
-	after := c.Revision()
+	after := c.at()
 	s.fresh = s.fresh || after == 0 // a store without a commit: 0 asks for a snapshot
 	if c.abandonSnapshot(); s.fresh {
 		after = 0
@@ -373,7 +379,7 @@ func (c *Cache[S, T]) openWatch(ctx context.Context) {
 	slots := s.slots()
 	s.watched, s.opened = slots, time.Now()
 	s.watch = startStream(ctx, func(ctx context.Context, give func(store.Batch) bool) error {
-		for b, err := range store.WatchSlots(ctx, c.store.Backend(), c.Kind(), slots, after) {
+		for b, err := range store.WatchSlots(ctx, c.backend, c.kind, slots, after) {
 			if err != nil || !give(b) {
 				return err
 			}
@@ -383,7 +389,7 @@ func (c *Cache[S, T]) openWatch(ctx context.Context) {
 }
 
 // takeWatched applies what the watch says. Its error ends Run.
-func (c *Cache[S, T]) takeWatched(ctx context.Context, r result[store.Batch]) error {
+func (c *core) takeWatched(ctx context.Context, r result[store.Batch]) error {
 	s, b := c.shards, r.v
 	if r.err != nil {
 		s.stopWatch()
@@ -426,7 +432,7 @@ func (c *Cache[S, T]) takeWatched(ctx context.Context, r result[store.Batch]) er
 
 // ours is the batch without what the cache does not hold, or knows already. It does not
 // write to what it shares with b.
-func (c *Cache[S, T]) ours(b store.Batch) store.Batch {
+func (c *core) ours(b store.Batch) store.Batch {
 	s := c.shards
 	skipped, bytes := b.Skipped, b.SkippedBytes
 	keep := func(ch *store.Change) bool {
@@ -474,11 +480,11 @@ func (s *shards) startOver() {
 }
 
 // dropParts forgets what the cache has of some shards.
-func (c *Cache[S, T]) dropParts(lost func(shard int) bool) {
-	var steps []step[S, T]
-	for o := range c.All() {
+func (c *core) dropParts(lost func(shard int) bool) {
+	var steps []step
+	for _, o := range c.copyList() {
 		if key := o.Key(); lost(store.ShardOf(key, c.shards.n)) {
-			if st, ok := c.prepare(key, nil, c.Revision()); ok {
+			if st, ok := c.prepare(key, nil, c.at()); ok {
 				st.left = true
 				steps = append(steps, st)
 			}
@@ -501,7 +507,7 @@ func (c *Cache[S, T]) dropParts(lost func(shard int) bool) {
 const listPage = 1000
 
 // openList lists the parts that are not ready, if there are any.
-func (c *Cache[S, T]) openList(ctx context.Context) {
+func (c *core) openList(ctx context.Context) {
 	s := c.shards
 	listed := make(map[int]*part)
 	var slots store.SlotSet
@@ -514,11 +520,11 @@ func (c *Cache[S, T]) openList(ctx context.Context) {
 	if len(listed) == 0 {
 		return
 	}
-	s.listFrom, s.listed = c.Revision(), listed
+	s.listFrom, s.listed = c.at(), listed
 	s.list = startStream(ctx, func(ctx context.Context, give func(store.Page) bool) error {
 		o := store.ListOptions{Limit: listPage}
 		for {
-			p, err := store.ListSlots(ctx, c.store.Backend(), c.Kind(), slots, o)
+			p, err := store.ListSlots(ctx, c.backend, c.kind, slots, o)
 			if err != nil || !give(p) || p.Cursor == "" {
 				return err
 			}
@@ -529,14 +535,14 @@ func (c *Cache[S, T]) openList(ctx context.Context) {
 
 // dropList gives up the list that is on its way, and what it has shown: what changed meanwhile is
 // dropped.
-func (c *Cache[S, T]) dropList() {
+func (c *core) dropList() {
 	listed := c.shards.listed
 	c.shards.stopList()
 	c.dropParts(func(shard int) bool { return listed[shard] != nil })
 }
 
 // takeListed applies a page of the list of the parts that were gained.
-func (c *Cache[S, T]) takeListed(ctx context.Context, r result[store.Page]) {
+func (c *core) takeListed(ctx context.Context, r result[store.Page]) {
 	s, page := c.shards, r.v
 	if r.err != nil {
 		c.dropList()

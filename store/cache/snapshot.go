@@ -89,9 +89,11 @@ type ConsumerSnapshot struct {
 
 // Snapshot returns the cache's present state. It copies and does not block on
 // consumers.
-func (c *Cache[S, T]) Snapshot() Snapshot {
+func (c *Cache[S, T]) Snapshot() Snapshot { return c.state() }
+
+func (c *core) state() Snapshot {
 	s := c.snapshot()
-	if u, ok := errors.AsType[*store.UnavailableError](store.Health(c.Backend())); ok {
+	if u, ok := errors.AsType[*store.UnavailableError](store.Health(c.backend)); ok {
 		s.unavailable(u)
 	}
 	return s
@@ -108,12 +110,12 @@ func (s *Snapshot) unavailable(u *store.UnavailableError) {
 	}
 }
 
-func (c *Cache[S, T]) snapshot() Snapshot {
+func (c *core) snapshot() Snapshot {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	s := Snapshot{
-		Name: c.name, Kind: c.Kind(), Selector: copied(c.opts.Selector),
-		Objects: len(c.list), Revision: c.Revision(), Synced: c.hasSynced(),
+		Name: c.name, Kind: c.kind, Selector: copied(c.opts.Selector),
+		Objects: len(c.list), Revision: c.at(), Synced: c.hasSynced(),
 		Connected: c.feed.connected, Since: c.feed.since, Err: c.feed.err,
 		Snapshots: c.feed.snapshots, Restores: c.feed.restores,
 		Undecodable: maps.Clone(c.broken), Waiters: len(c.waiters),
@@ -138,8 +140,10 @@ const healthyWait = 10 * time.Second
 // Health returns nil when the cache is synced, follows its backend and could
 // decode everything, and otherwise the reasons, joined, with a warning of its backend. A cache that is not
 // healthy still serves what it has.
-func (c *Cache[S, T]) Health() error {
-	s := c.Snapshot()
+func (c *Cache[S, T]) Health() error { return c.health() }
+
+func (c *core) health() error {
+	s := c.state()
 	var reasons []error
 	if !s.Synced {
 		reasons = append(reasons, fmt.Errorf("cache: %s is not synced yet", s.Name))
@@ -153,7 +157,7 @@ func (c *Cache[S, T]) Health() error {
 	if n := len(s.Undecodable); n > 0 {
 		reasons = append(reasons, fmt.Errorf("cache: %s cannot decode %d of its objects", s.Name, n))
 	}
-	if err := store.Health(c.Backend()); err != nil && !unavailable(err) {
+	if err := store.Health(c.backend); err != nil && !unavailable(err) {
 		reasons = append(reasons, fmt.Errorf("cache: %s: a warning: %w", s.Name, err))
 	}
 	return errors.Join(reasons...)
@@ -161,8 +165,10 @@ func (c *Cache[S, T]) Health() error {
 
 // Ready returns nil unless the backend says that it cannot serve. Whether the
 // cache has synced is Synced.
-func (c *Cache[S, T]) Ready() error {
-	if err := store.Health(c.Backend()); unavailable(err) {
+func (c *Cache[S, T]) Ready() error { return c.ready() }
+
+func (c *core) ready() error {
+	if err := store.Health(c.backend); unavailable(err) {
 		return fmt.Errorf("cache: %s: %w", c.name, err)
 	}
 	return nil
@@ -173,7 +179,7 @@ func unavailable(err error) bool {
 	return ok
 }
 
-func (c *Cache[S, T]) up() {
+func (c *core) up() {
 	if c.isUp {
 		return
 	}
@@ -189,7 +195,7 @@ func (c *Cache[S, T]) up() {
 	}
 }
 
-func (c *Cache[S, T]) down(err error) {
+func (c *core) down(err error) {
 	c.isUp = false
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -200,7 +206,7 @@ func (c *Cache[S, T]) down(err error) {
 }
 
 // lost notes a watch that ended and is going to be opened again.
-func (c *Cache[S, T]) lost(err error) {
+func (c *core) lost(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if errors.Is(err, store.ErrCompacted) {
@@ -210,9 +216,9 @@ func (c *Cache[S, T]) lost(err error) {
 	}
 }
 
-func (c *Cache[S, T]) lagLocked() (l Lag) {
+func (c *core) lagLocked() (l Lag) {
 	for _, w := range c.waiters {
-		if now := c.Revision(); w.revision > now {
+		if now := c.at(); w.revision > now {
 			l.Revisions = max(l.Revisions, w.revision-now)
 		}
 		if l.Since.IsZero() || w.since.Before(l.Since) {
@@ -222,7 +228,7 @@ func (c *Cache[S, T]) lagLocked() (l Lag) {
 	return l
 }
 
-func (c *Cache[S, T]) countSnapshot(restored bool) {
+func (c *core) countSnapshot(restored bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.feed.snapshots++

@@ -19,8 +19,12 @@ import (
 //
 // promise S4 rests on this: a key whose run wrote at r is held until then.
 func (c *Cache[S, T]) OnRevision(r store.Revision, f func()) (stop func() bool) {
+	return c.onRevision(r, f)
+}
+
+func (c *core) onRevision(r store.Revision, f func()) (stop func() bool) {
 	c.mu.Lock()
-	if c.hasSynced() && r <= c.Revision() {
+	if c.hasSynced() && r <= c.at() {
 		c.mu.Unlock()
 		f()
 		return func() bool { return false }
@@ -38,9 +42,9 @@ func (c *Cache[S, T]) OnRevision(r store.Revision, f func()) (stop func() bool) 
 
 // dueLocked takes out the waiters that the cache's revision has reached, or all
 // of them when the revisions they wait for belong to a history that is gone.
-func (c *Cache[S, T]) dueLocked(all bool) []func() {
+func (c *core) dueLocked(all bool) []func() {
 	due := c.due[:0]
-	for len(c.waiters) > 0 && (all || c.waiters[0].revision <= c.Revision()) {
+	for len(c.waiters) > 0 && (all || c.waiters[0].revision <= c.at()) {
 		due = append(due, c.waiters.pop().f)
 	}
 	c.due = due
