@@ -66,9 +66,14 @@ func (e *encoder) encode(o object) ([]byte, error) {
 // measure.
 const MaxObject = MaxValue - 4<<10
 
-// envelope is the encoded form: the schema, and the fields of [Object].
+// envelope is the encoded form.
 type envelope struct {
-	Schema             int         `json:"schema"`
+	Schema int `json:"schema"`
+	fields
+}
+
+// fields are those of [Object], without its types.
+type fields struct {
 	Meta               Meta        `json:"meta"`
 	Spec               any         `json:"spec"`
 	Status             any         `json:"status"`
@@ -79,7 +84,7 @@ type envelope struct {
 
 func (s *core) encode(o object, schema int) ([]byte, error) {
 	p := o.parts()
-	e := envelope{schema, *p.Meta, p.spec, p.status, *p.conditions, *p.phase, *p.observed}
+	e := envelope{schema, fields{*p.Meta, p.spec, p.status, *p.conditions, *p.phase, *p.observed}}
 	e.Meta.Revision, e.Meta.Newer = 0, false // the backend keeps the one beside the object; the schema says the other
 	data, err := encodeJSON(&e)
 	return data, s.redactError(err, o)
