@@ -70,7 +70,7 @@ func New() *World {
 	w.Quota = must(ratelimit.NewBucket("s3 calls", 10, 5))
 	options := reconcile.Options[reconcile.Request]{
 		Workers: 4, Logger: slog.New(slog.DiscardHandler),
-		Backoff: queue.Backoff{Base: time.Minute, Max: time.Minute, Jitter: queue.NoJitter},
+		Backoff: queue.Backoff{Base: time.Minute, Max: time.Minute, NoJitter: true},
 		Hooks:   reconcile.Hooks[reconcile.Request]{OnDone: func(k reconcile.Request, _ reconcile.Outcome, _ time.Duration) { w.Ended <- k.Name }},
 	}
 	w.Buckets = must(reconcile.For(w.Store, w.run, &reconcile.ForOptions[Spec, Status]{Options: options}))

@@ -13,10 +13,10 @@ import (
 	"github.com/tendhq/tend/store"
 )
 
-// Kind is the kind under which [Keep] stores events.
-const Kind = "event"
+// kind is that under which [Keep] stores events.
+const kind = "event"
 
-// Keep makes a [Log] that keeps events in a store too, as objects of [Kind] with an Event as spec:
+// Keep makes a [Log] that keeps events in a store too, as objects of kind "event" with an Event as spec:
 // the newest most of them, at least 1, and up to a tenth more for each server that writes. They are
 // there after a restart, for "tend get event"; the Log itself begins empty. What it hands on is
 // what a Log hands on: an event that is repeated is written every five minutes, with the count of the
@@ -25,7 +25,7 @@ func Keep(b store.Backend, most int) (*Log, error) {
 	if most < 1 {
 		return nil, fmt.Errorf("event: Keep: at most %d events", most)
 	}
-	s, err := store.New[Event, struct{}](b, Kind, nil)
+	s, err := store.New[Event, struct{}](b, kind, nil)
 	if err != nil {
 		return nil, fmt.Errorf("event: Keep: %w", err)
 	}

@@ -21,7 +21,7 @@ func TestKeptEventsAreBoundedAndOutliveTheProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := must(memory.New(nil))
 		kept := func() (messages []string) {
-			for o, err := range must(store.New[event.Event, struct{}](b, event.Kind, nil)).All(t.Context(), store.Selector{}) {
+			for o, err := range must(store.New[event.Event, struct{}](b, "event", nil)).All(t.Context(), store.Selector{}) {
 				if err != nil {
 					t.Fatal(err)
 				}
