@@ -77,10 +77,11 @@ kind pod: store, cache; NoReconciler
 // Seen to fail: with a Run that gave the runs no recorder; with a Log of the program's own beside
 // the given one.
 func TestProgramKeepsTheEventsOfItsRuns(t *testing.T) {
-	for _, given := range []*event.Log{nil, event.NewLog(nil)} {
+	for _, give := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			p, sites := newProgram(nil)
-			if given != nil {
+			given := event.NewLog(nil)
+			if give {
 				p.Use(given, nil)
 			}
 			sites.Reconcile(func(ctx context.Context, s *shop) (reconcile.Result, error) {
@@ -98,7 +99,7 @@ func TestProgramKeepsTheEventsOfItsRuns(t *testing.T) {
 					logs = append(logs, l)
 				}
 			}
-			if len(logs) != 1 || given != nil && logs[0] != given {
+			if len(logs) != 1 || (logs[0] == given) != give {
 				t.Fatalf("its logs are %v, given is %v", logs, given)
 			}
 			kept := logs[0].Events("site", made.Key(), 0)
