@@ -59,7 +59,6 @@ func newKernel(a *app, backend store.Backend) (*kernel, error) {
 		Poll:          a.o.Poll,
 		CreationGrace: settled(a.o.Poll),
 		Changes:       a.done.Told,
-		Recorder:      k.events.Record, // for the debug page
 	})
 	if err != nil {
 		return nil, err
