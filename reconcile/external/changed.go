@@ -31,12 +31,12 @@ import (
 // run has found out nothing of its object, and package program does not count it.
 func (v *Inventory[S, T, R]) Changed(name string) reconcile.Source[reconcile.Request] {
 	return reconcile.Source[reconcile.Request]{Name: name, Run: func(ctx context.Context, to reconcile.Sink[reconcile.Request]) error {
-		to.Synced()
 		c := &changedKeys{keys: map[reconcile.Request]bool{}, more: make(chan struct{}, 1)}
 		v.mu.Lock()
 		v.changed = append(v.changed, c)
 		v.mu.Unlock()
-		c.wake() // for runs that waited for a source that has ended
+		to.Synced() // not before: a run that begins now already leaves the list to the source
+		c.wake()    // for runs that waited for a source that has ended
 		defer func() {
 			v.mu.Lock()
 			defer v.mu.Unlock()

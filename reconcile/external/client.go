@@ -28,7 +28,7 @@ type Client[S, T any] interface {
 	// Observe looks at the resource and changes nothing outside. It may edit
 	// Status and Conditions, which are stored at the end of the run, and, where
 	// it says LateInitialized, the Spec, which is stored at once. If it finds by its
-	// mark what has no name on record, or what a create of unknown outcome made ([ByMark]), it
+	// mark what has no name on record, or another one than that ([ByMark]), it
 	// may set the external name (o.Intent.ExternalName), which is stored at once too.
 	Observe(ctx context.Context, o *store.Object[S, T]) (Observation, error)
 

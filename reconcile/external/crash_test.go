@@ -425,3 +425,48 @@ func TestCreateThatWasNotCalledDoesNotHideAnEarlierOneOfUnknownOutcome(t *testin
 		}
 	})
 }
+
+// promise E1: so is what was made after the backup that the store was restored from, whose name on
+// record leads nowhere: before another is created it is looked for by its mark.
+//
+// Seen to fail: a look by the name found nothing, and a third disk was made beside the second.
+func TestNameOfABackupThatLeadsNowhereMakesNoSecondResource(t *testing.T) {
+	for name, inventory := range map[string]bool{"client": false, "inventory": true} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				w.o.Naming, w.client.byID = external.ByMark, true
+				w.cloud = must(reconciletest.NewCloud(nil))
+				restart := func() {
+					w.restart(nil)
+					if inventory {
+						w.reconcileBy(w.inventory(func(o *invOpts) { o.IDOf = nil }))
+					}
+				}
+				restart()
+				backup := w.converged().Intent
+				time.Sleep(time.Hour)
+				w.cloud.Remove(backup.ExternalName)
+				w.run() // makes the second
+				time.Sleep(time.Hour)
+				w.run()
+				second := w.get().Intent.ExternalName
+				if second == backup.ExternalName {
+					t.Fatal("there is no second disk: this shows nothing")
+				}
+				w.intent(func(i *store.Intent) { *i = backup })
+				restart()
+				w.run()
+				time.Sleep(time.Minute)
+				if p := must(w.rec.Plan(t.Context())); p.Kept != 1 {
+					t.Errorf("plan %+v, want that the second is kept", p)
+				}
+				w.settled("1")
+				if got := w.get().Intent.ExternalName; got != second {
+					t.Errorf("name on record %q, want that of the second, %q", got, second)
+				}
+				w.delete()
+				w.settled("")
+			})
+		})
+	}
+}

@@ -23,7 +23,8 @@ const (
 	// mark (or a client token) and Observe finds the resource by it. After a
 	// create of unknown outcome the resource is looked for until the creation
 	// grace is over; only then is another one created. Observe and Create get no name on record
-	// then: it would be that of an earlier resource. An [Inventory] looks for the mark before a
+	// then: it would be that of an earlier resource. Where Observe finds nothing by a name on record, it
+	// is called once more without, before another one is created: the name may be that of a backup. An [Inventory] looks for the mark before a
 	// first create too; see [InventoryOptions.IDOf].
 	ByMark
 

@@ -49,6 +49,7 @@ type runKey struct{}
 type memory struct {
 	old      bool   // it is by details that are older than Fresh: whose the resource is may have changed
 	deleted  bool   // this process deleted it for the object, and the deletion has not settled
+	byMark   bool   // it looked for the mark too, if a list shows that
 	caseOnly string // how the resource's id differs from the declared one, in case only; empty: it does not
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/internal/sleep"
+	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/queue/ratelimit"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/store"
@@ -81,6 +82,46 @@ func TestListWithoutBudgetIsMadeWhenThereIsOne(t *testing.T) {
 		synctest.Wait()
 		w.wantCalls(map[string]int{"List": 1, "Create": 2, "Get": 2}) // the looks after the creates
 		w.wantCondition(store.ConditionReady, store.True, "")
+	})
+}
+
+// syncing is a sink that calls what it is told when its source is ready.
+type syncing struct {
+	adder
+	synced func()
+}
+
+func (s syncing) Synced() { s.synced() }
+
+// The first run of a controller, which may begin as soon as its sources are ready, leaves the list
+// to the source of it.
+//
+// It was seen to fail with a source that was ready before the inventory knew of it: now and then
+// the first run looked at its resource by itself.
+func TestFirstRunLeavesTheListToItsSource(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		exclusive(w, 0)
+		w.restart(nil)
+		w.lists = w.inventory(func(o *invOpts) {
+			o.List = func(context.Context) iter.Seq2[resource, error] {
+				return func(yield func(resource, error) bool) {
+					yield(resource{}, ratelimit.Throttled(nil, time.Now().Add(time.Hour), nil))
+				}
+			}
+		})
+		w.reconcileBy(w.lists)
+		w.declare()
+		ctx, cancel := context.WithCancel(t.Context())
+		to := syncing{func(reconcile.Request, queue.AddOptions) error { return nil }, func() {
+			if res := w.run(); !res.StillFailing {
+				t.Errorf("the run ended with %+v, want that it waits for the list", res)
+			}
+			cancel()
+		}}
+		if err := w.lists.Changed("lists").Run(ctx, to); err != nil {
+			t.Error(err)
+		}
+		w.wantCalls(map[string]int{"Get": 0, "Create": 0})
 	})
 }
 

@@ -53,8 +53,9 @@ type InventoryOptions[S, T, R any] struct {
 	//
 	// With [ByMark] a resource without an id is looked for on the list by its mark, also before the
 	// first create: it may have been made after the backup that the store was restored from, or be
-	// what an earlier object of the key left behind ([Former]). So is what a create of unknown
-	// outcome made, since the id may be that of an earlier resource, and with [ByUs] where there is
+	// what an earlier object of the key left behind ([Former]). So is one that is not found by its id
+	// and would be created, whose id may be of such a backup; what a create of unknown
+	// outcome made, since the id may be that of an earlier resource; and with [ByUs] where there is
 	// no id. Where IDOf is nil, what is found becomes the external name; else Compare may set what
 	// IDOf reads.
 	//
@@ -646,7 +647,12 @@ func (v *Inventory[S, T, R]) observe(ctx context.Context, o *store.Object[S, T])
 	// while it is pending may be that of an earlier resource.
 	phase, _ := phaseOf(o.Intent)
 	onlyByMark := phase == pending && (why.byMark || why.last && id == "") || why.byMark && phase == succeeded && id == ""
-	byMark := onlyByMark || id == "" && (why.byMark || phase == pending) && v.o.Detail == nil
+	// The id may be that of an earlier resource, as of a backup: a create follows where nothing is found.
+	byMark := onlyByMark || (id == "" && (why.byMark || phase == pending) || why.byMark && !why.last) && v.o.Detail == nil
+	m, _ := ctx.Value(runKey{}).(*memory)
+	if m != nil {
+		m.byMark = true
+	}
 	if id == "" && !byMark {
 		return Observation{}, nil
 	}
@@ -666,8 +672,11 @@ func (v *Inventory[S, T, R]) observe(ctx context.Context, o *store.Object[S, T])
 	if byMark && !exists && err == nil {
 		var ids []string
 		var begun time.Time
-		ids, begun, err = v.findByMark(ctx, o, at, !why.located && (phase == untried || phase == failed))
+		ids, begun, err = v.findByMark(ctx, o, at, id == "" && !why.located && (phase == untried || phase == failed))
 		for i := 0; i < len(ids) && !exists && err == nil; i++ {
+			if ids[i] == id {
+				continue // it was found gone
+			}
 			if r, exists, err = v.lookAsOf(ctx, ids[i], at); exists && v.named {
 				o.Intent.ExternalName = ids[i]
 			}
@@ -688,7 +697,7 @@ func (v *Inventory[S, T, R]) observe(ctx context.Context, o *store.Object[S, T])
 	if !exists {
 		return Observation{}, nil
 	}
-	if m, ok := ctx.Value(runKey{}).(*memory); ok {
+	if m != nil {
 		m.caseOnly = says
 		m.deleted = v.unsettled(deletedFor{o.UID, v.id(r)})
 		m.old = !freshened(ctx) && v.restsOnOldDetail(v.id(r), at)

@@ -193,12 +193,16 @@ func (r *Reconciler[S, T]) inspect(ctx context.Context, o *store.Object[S, T]) (
 	}
 	defer func() { _ = r.close(ctx, client) }()
 	calls = context.WithValue(context.WithValue(calls, absenceKey{}, v.absence()), storeKey{}, r.store)
-	c := r.store.Clone(o)
-	c.Intent.ExternalName = cmp.Or(c.Intent.ExternalName, v.adopt)
-	if v.seen, err = client.Observe(calls, c); err != nil {
-		return v, fmt.Errorf("observe: %w", cause(calls, err))
+	for _, name := range []string{cmp.Or(r.nameOnRecord(o.Intent, v.phase), v.adopt), ""} {
+		c := r.store.Clone(o)
+		c.Intent.ExternalName = name
+		if v.seen, err = client.Observe(calls, c); err != nil {
+			return v, fmt.Errorf("observe: %w", cause(calls, err))
+		}
+		if v.observed = true; name == "" || decide(v) != doCreate || !r.missedByName(o.Intent, memory{}) {
+			break
+		}
 	}
-	v.observed = true
 	return v, nil
 }
 

@@ -182,6 +182,7 @@ type attempt[S, T any] struct {
 	notDue bool
 	memory memory // that the newest look rests on
 	again  bool   // the next look is at the resource itself
+	byMark bool   // looks go by the mark, and not by the name on record
 }
 
 // contained runs the attempt and writes the status, after a panic too. The
@@ -322,7 +323,7 @@ func (a *attempt[S, T]) connected(ctx, calls context.Context) (reconcile.Result,
 	a.client = client
 	defer a.close(ctx)
 	var next action
-	for look := true; look; look = a.again {
+	for look := true; look; {
 		if err := a.observe(ctx, calls); errors.Is(err, errListing) {
 			return reconcile.Result{StillFailing: true, RequeueAfter: waitForList(err)}, nil // no success: nothing was found out
 		} else if errors.Is(err, errLetterCase) {
@@ -351,6 +352,10 @@ func (a *attempt[S, T]) connected(ctx, calls context.Context) (reconcile.Result,
 		}
 		// An update or a deletion rests on whose the resource is now, not on whose it was a day ago.
 		a.again = a.memory.old && (next == doUpdate || next == doDelete || a.view.adopt != "")
+		look = a.again
+		if next == doCreate && a.missedByName(a.Stored().Intent, a.memory) && !a.byMark {
+			a.byMark, look = true, true
+		}
 	}
 	if next == doCreate || next == doUpdate || next == doDelete && !a.batched.Load() {
 		// Before anything is stored or told for it: a call that is refused for want of
@@ -454,7 +459,7 @@ func (a *attempt[S, T]) keepObserved(ctx context.Context) error {
 	}
 	found := a.view.seen.Exists && (a.view.seen.Owner == Unreported || a.view.seen.Owner == Ours)
 	happened := found && a.view.phase == pending
-	named := found && a.o.Naming == ByMark && a.name != "" && a.Stored().Intent.ExternalName == ""
+	named := found && a.o.Naming == ByMark && a.name != "" && a.Stored().Intent.ExternalName != a.name
 	if !happened && !named {
 		return nil
 	}
@@ -477,10 +482,24 @@ func (a *attempt[S, T]) keepObserved(ctx context.Context) error {
 // nameOnRecord is the stored name of the resource. By mark a create of unknown outcome has none:
 // the name is that of an earlier resource, by which what the create made is not found.
 func (a *attempt[S, T]) nameOnRecord() string {
-	if a.o.Naming == ByMark && a.view.phase == pending {
+	if a.byMark {
 		return ""
 	}
-	return a.Stored().Intent.ExternalName
+	return a.Reconciler.nameOnRecord(a.Stored().Intent, a.view.phase)
+}
+
+func (r *Reconciler[S, T]) nameOnRecord(i store.Intent, p phase) string {
+	if r.o.Naming == ByMark && p == pending {
+		return ""
+	}
+	return i.ExternalName
+}
+
+// missedByName says whether a look that found nothing went by the name on record only. By mark that may
+// be the name of an earlier resource, as of a backup from before it was replaced: the mark is looked for
+// before another is created. An [Inventory] looks for both at once.
+func (r *Reconciler[S, T]) missedByName(i store.Intent, m memory) bool {
+	return r.o.Naming == ByMark && i.ExternalName != "" && !m.byMark
 }
 
 // forClient is the object as a client gets it: what is stored, and the status and the

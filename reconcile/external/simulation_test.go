@@ -107,11 +107,13 @@ func (w *world) user(names int) []func(*rand.Rand) (string, error) {
 	}
 }
 
-// losers take the record of a disk's create away, as a restore from a backup of before it does,
-// or lose the object altogether and declare it again. They choose disks that each list shows.
+// losers take the record of a disk's create away, as a restore from a backup of before it does, or put
+// that of an earlier disk back, as one from a backup of then does, or lose the object altogether and
+// declare it again. They choose disks that each list shows.
 func (w *world) losers(names int) func(*rand.Rand) (string, error) {
 	w.lost = map[store.Key]bool{}
 	since := map[string]time.Time{} // when a disk was first seen, by its id
+	earlier := map[string]string{}  // the disk that an object had before, by its uid
 	user := must(store.New[diskSpec, diskStatus](w.backend, "Disk", nil))
 	return func(r *rand.Rand) (string, error) {
 		k, ctx, there := aDisk(r, names), context.Background(), ""
@@ -126,6 +128,12 @@ func (w *world) losers(names int) func(*rand.Rand) (string, error) {
 		o, err := user.Get(ctx, k)
 		if err != nil || there == "" || o.Deleting() || o.Intent.ExternalName != there {
 			return "lose nothing of " + k.String(), unlessGone(err)
+		}
+		was := earlier[o.UID]
+		if earlier[o.UID] = there; was != "" && was != there && r.IntN(2) == 0 {
+			o.Intent.ExternalName, w.lost[k] = was, true
+			_, err = user.UpdateIntent(ctx, o)
+			return "put the record of an earlier disk back to " + k.String(), unlessGone(err)
 		}
 		if r.IntN(2) == 0 {
 			o.Intent = store.Intent{}
@@ -173,7 +181,7 @@ func (w *world) asDeclared() error {
 		m, _ := readMark(r)
 		o := left[m.Key]
 		if o == nil && w.lost[m.Key] {
-			continue // deleted before the look of a run showed that it was taken over: it is for a prune
+			continue // deleted before the look of a run found it again: it is for a prune
 		}
 		if o == nil || r.Deleting {
 			return fmt.Errorf("left behind: %+v", r)
@@ -217,6 +225,7 @@ func TestSimulationEndsAsDeclared(t *testing.T) {
 		"by mark, moved":                 func(w *world, seed uint64) error { return w.simulate(seed, external.ByMark, moving) },
 		"exclusive, by inventory, moved": func(w *world, seed uint64) error { return w.simulate(seed, external.ByUs, movingExclusively) },
 		"by mark, by inventory":          func(w *world, seed uint64) error { return w.simulate(seed, external.ByMark, byInventory) },
+		"by mark, by name first":         func(w *world, seed uint64) error { return w.simulate(seed, external.ByMark, byName) },
 		"by mark, under a quota":         func(w *world, seed uint64) error { return w.simulate(seed, external.ByMark, underQuota) },
 	} {
 		for seed := range campaign.Seeds(t, seeds, campaign.Length()/6) {
@@ -246,6 +255,7 @@ const (
 	lately      // the same, by a cloud that is late with everything
 	moving      // straight, and users edit where disks lie
 	movingExclusively
+	byName // straight, and the client looks for the name on record first
 )
 
 // isMoved says that the object waits for its spec to be put back.
@@ -267,7 +277,8 @@ func (w *world) simulation(seed uint64, naming external.Naming, way int) reconci
 	if way == moving || way == movingExclusively {
 		acts, w.o.Location = append(acts, w.movers(25)), locationOf
 	}
-	if naming == external.ByMark && way == byInventory {
+	if naming == external.ByMark && (way == byInventory || way == byName) {
+		w.client.byID = way == byName
 		acts = append(acts, w.losers(25))
 	}
 	w.o.ExclusiveCreate = way == exclusively || way == lately || way == movingExclusively

@@ -19,8 +19,9 @@ import (
 // Options of a [Set].
 type Options struct {
 	// Limits says what the cloud grants under a name, to all servers together.
-	// It is asked once for each name, and again for one that was forgotten, under
-	// a lock: it must not use the Set. Required.
+	// It is asked once for each name, and again for one that was forgotten, by the
+	// callers of Get: at the same time for several names, and of callers that come at once
+	// for one name by each, of which the first answer counts. Required.
 	Limits func(Name) (Limits, error)
 	// Members are the servers that share what is granted; the Set runs them.
 	// Nil: this server has all of it.
@@ -106,30 +107,55 @@ func (s *Set) Health() error {
 // is the same at every call, for an hour.
 func (s *Set) Get(name Name) (*Quota, error) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if e, ok := s.quotas[name]; ok {
-		if q := e.get(); q != nil || e.err != nil && time.Since(e.made) < idle {
-			return q, e.err
-		}
+	q, err := s.heldLocked(name)
+	s.mu.Unlock()
+	if q != nil || err != nil {
+		return q, err
 	}
-	e := &entry{made: time.Now()}
-	q, err := s.makeLocked(name)
-	if e.err = err; err == nil {
-		e.hold(q)
+	limits, limitsErr := s.limits(name) // user code: without the lock
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if q, err := s.heldLocked(name); q != nil || err != nil { // another caller was faster
+		return q, err
+	}
+	e := &entry{made: time.Now(), err: limitsErr}
+	if e.err == nil {
+		if q, e.err = s.makeLocked(name, limits); e.err == nil {
+			e.hold(q)
+		}
 	}
 	s.tidyLocked() // first: it must not find the new one
 	s.quotas[name] = e
-	return q, err
+	return q, e.err
 }
 
-func (s *Set) makeLocked(name Name) (*Quota, error) {
+// heldLocked is what Get has for the name; neither: it has to be made.
+func (s *Set) heldLocked(name Name) (*Quota, error) {
+	e, ok := s.quotas[name]
+	if !ok {
+		return nil, nil
+	}
+	if q := e.get(); q != nil {
+		return q, nil
+	}
+	if time.Since(e.made) < idle {
+		return nil, e.err
+	}
+	return nil, nil
+}
+
+func (s *Set) limits(name Name) (Limits, error) {
 	if name == (Name{}) {
-		return nil, errors.New("quota: a quota needs a name")
+		return Limits{}, errors.New("quota: a quota needs a name")
 	}
 	l, err := s.o.Limits(name)
 	if err != nil {
-		return nil, fmt.Errorf("quota: limits of %s: %w", name, err)
+		return Limits{}, fmt.Errorf("quota: limits of %s: %w", name, err)
 	}
+	return l, nil
+}
+
+func (s *Set) makeLocked(name Name, l Limits) (*Quota, error) {
 	q, err := newQuota(name, l, s.o.Logger)
 	if err != nil {
 		return nil, err

@@ -104,6 +104,25 @@ func wantShares(t *testing.T, when string, want float64, all ...*server) {
 	}
 }
 
+// Limits is a function of the program: it is called without a lock of the set, so it may use the set,
+// and one that takes long holds up its own name only. Of two callers of one name the first makes the quota.
+//
+// Seen to fail: under the lock it waited for itself.
+func TestLimitsMayUseTheSet(t *testing.T) {
+	var set *quota.Set
+	var first *quota.Quota
+	asked := 0
+	set = must(quota.NewSet(&quota.Options{Limits: func(n quota.Name) (quota.Limits, error) {
+		if asked++; asked == 1 { // a caller that is faster
+			first = must(set.Get(n))
+		}
+		return limits(quota.Rate{PerSecond: 1}, quota.Rate{PerSecond: 1})(n)
+	}}))
+	if q := must(set.Get(quota.Name{Account: "acme"})); q != first || asked != 2 {
+		t.Errorf("two callers have quotas of their own, or Limits was asked %d times, want 2", asked)
+	}
+}
+
 // Servers come, leave, are killed and cut off; at no moment do their parts add
 // up to more than the whole, and a TTL after each change they add up to it.
 //
