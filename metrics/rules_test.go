@@ -161,7 +161,7 @@ func TestRunbookTableNamesAlertsAndLogLinesThatThereAre(t *testing.T) {
 		t.Fatalf("%d rows", len(rows))
 	}
 	for _, r := range rows {
-		for _, name := range alertName.FindAllString(r.alert+r.behind, -1) {
+		for _, name := range alertName.FindAllString(r.alert+" "+r.behind, -1) {
 			if !strings.Contains(rules, "- alert: "+name+"\n") {
 				t.Errorf("%s: there is no alert %s", r.fault, name)
 			}

@@ -35,8 +35,6 @@ import (
 // hourScrape is the time between two scrapes of an hour.
 const hourScrape = 15 * time.Second
 
-const hourFiles = 2_000
-
 // hour is what Prometheus would have scraped in an hour of fake time.
 type hour struct {
 	wanted  *regexp.Regexp // names that the alerts ask for
@@ -141,8 +139,8 @@ func (h *hour) quiet(t *testing.T) {
 	t.Logf("%d series, %d scrapes", len(h.series), h.scrapes)
 }
 
-// A healthy hour pages nobody: three servers begin with a list of 100,000, create 1,000 objects
-// through a quota of one a second, are deployed one after the other, and one of them is killed.
+// A healthy hour pages nobody: three servers create 3,000 objects through a quota
+// of one a second, one begins with a list of 100,000, and they are deployed one after the other.
 //
 // Negative controls: TendKeysFail without its "for" and threshold, and TendQuotaUsedUp and
 // TendOldestReadyKeyWaits without what they say of fewer keys, each fire.
@@ -231,19 +229,9 @@ func startHourServer(t *testing.T, b store.Backend, name string) *hourServer {
 		_, err := db.UpdateStatus(ctx, o)
 		return reconcile.Result{}, err
 	}, &reconcile.ForOptions[int, struct{}]{Options: *limited})
-	files := map[int]int{}
-	for i := range hourFiles {
-		files[i] = i
+	if name == "a" {
+		p.Use(manyFiles(log))
 	}
-	tries := map[int]int{} // by one worker
-	p.Use(reconcile.Each("files", 6*time.Hour, func(context.Context) (map[int]int, error) { return files, nil },
-		func(_ context.Context, key int, _ *int) (reconcile.Result, error) {
-			time.Sleep(8 * time.Millisecond)
-			if tries[key]++; key%1000 == 0 && tries[key] == 1 {
-				return reconcile.Result{}, errors.New("busy, come again")
-			}
-			return reconcile.Result{}, nil
-		}, &reconcile.Options[int]{Workers: 1, Logger: log, Backoff: queue.Backoff{Max: 10 * time.Second}}))
 	s := &hourServer{registry: prometheus.NewRegistry(), ended: make(chan error, 1)}
 	if err := errors.Join(c.AddQuotas(quotas), c.AddObjects(objects.OfCache(db.Cache())), s.registry.Register(c)); err != nil {
 		t.Fatal(err)
@@ -260,4 +248,21 @@ func (s *hourServer) end(t *testing.T) {
 	if err := <-s.ended; err != nil {
 		t.Error(err)
 	}
+}
+
+// manyFiles is a controller of 100,000 keys, of which some fail once.
+func manyFiles(log *slog.Logger) (*reconcile.Controller[int], error) {
+	files := map[int]int{}
+	for i := range 100_000 {
+		files[i] = i
+	}
+	tries := map[int]int{} // by one worker
+	return reconcile.Each("files", 6*time.Hour, func(context.Context) (map[int]int, error) { return files, nil },
+		func(_ context.Context, key int, _ *int) (reconcile.Result, error) {
+			time.Sleep(8 * time.Millisecond)
+			if tries[key]++; key%1000 == 0 && tries[key] == 1 {
+				return reconcile.Result{}, errors.New("busy, come again")
+			}
+			return reconcile.Result{}, nil
+		}, &reconcile.Options[int]{Workers: 1, Logger: log, Backoff: queue.Backoff{Max: 10 * time.Second}})
 }

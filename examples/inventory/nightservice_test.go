@@ -73,14 +73,14 @@ func (c nightConfig) run() error {
 	}
 	account, err := quotas.Get(quota.Name{API: "cloud"})
 	p.Use(quotas, err)
-	db := program.AddKind[int, struct{}](p, "db", nil)
+	db := program.AddKind[int, int](p, "db", nil)
 	limited, err := quota.Limit(func(reconcile.Request) (*quota.Quota, error) { return account, nil },
 		&reconcile.Options[reconcile.Request]{Timeout: 10 * time.Second, Backoff: queue.Backoff{Max: 30 * time.Second}})
 	p.Check(err)
 	if err != nil {
 		return err
 	}
-	db.Reconcile(func(ctx context.Context, o *store.Object[int, struct{}]) (reconcile.Result, error) {
+	db.Reconcile(func(ctx context.Context, o *store.Object[int, int]) (reconcile.Result, error) {
 		err := account.Do(ctx, quota.Read, func(ctx context.Context) error {
 			_, err := c.ask(ctx, "/db/"+o.Name)
 			return err
@@ -88,10 +88,11 @@ func (c nightConfig) run() error {
 		if err != nil {
 			return reconcile.Result{}, err
 		}
+		o.Status++ // each run is a write
 		o.SetReady()
 		_, err = db.UpdateStatus(ctx, o)
 		return reconcile.Result{RequeueAfter: c.Again}, err
-	}, &reconcile.ForOptions[int, struct{}]{Options: *limited})
+	}, &reconcile.ForOptions[int, int]{Options: *limited})
 	poll := &reconcile.EachOptions[string, int]{MaxGone: func(known int) int { return known / 2 }}
 	if leaser, ok := p.Backend().(store.Leaser); ok && leaser != nil {
 		poll.Placement, err = lease.NewSingleton(p.Backend(), "poll", nil)
@@ -102,7 +103,7 @@ func (c nightConfig) run() error {
 	}, poll))
 	p.Use(web.Listen(c.Listen, nil, &web.Options{Program: p, Metrics: collector, Debug: &debug.Options{}}))
 	for i := range c.Objects {
-		o := &store.Object[int, struct{}]{Meta: store.Meta{Name: fmt.Sprintf("db-%04d", i)}}
+		o := &store.Object[int, int]{Meta: store.Meta{Name: fmt.Sprintf("db-%04d", i)}}
 		if _, err := db.Create(ctx, o); err != nil && !errors.Is(err, store.ErrConflict) {
 			return err
 		}

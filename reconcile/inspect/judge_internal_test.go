@@ -403,7 +403,9 @@ func TestVerdictOfEachFaultIsThatOfTheRunbook(t *testing.T) {
 		}
 		return facts{controllers: []controllerFacts{runs(keys...)}, kinds: []kindFacts{listed(all...)}}
 	}
-	controller := func(edit func(*controllerFacts)) facts { return facts{controllers: []controllerFacts{edited(runs(), edit)}} }
+	controller := func(edit func(*controllerFacts)) facts {
+		return facts{controllers: []controllerFacts{edited(runs(), edit)}}
+	}
 	source := func(s reconcile.SourceSnapshot, waits string) facts {
 		return controller(func(c *controllerFacts) { c.snap.Sources, c.snap.Waiting = []reconcile.SourceSnapshot{s}, waits })
 	}
