@@ -139,10 +139,10 @@ func (h *hour) quiet(t *testing.T) {
 	t.Logf("%d series, %d scrapes", len(h.series), h.scrapes)
 }
 
-// A healthy hour pages nobody: three servers create 3,000 objects through a quota
-// of one a second, one begins with a list of 100,000, and they are deployed one after the other.
+// No alert fires in a healthy hour: three servers create 3,000 objects through a quota of one a
+// second, one begins with a list of 100,000, and they are deployed one after the other.
 //
-// Negative controls: TendKeysFail without its "for" and threshold, and TendQuotaUsedUp and
+// Negative controls: TendKeysFail without its twentieth of the queue, and TendQuotaUsedUp and
 // TendOldestReadyKeyWaits without what they say of fewer keys, each fire.
 func TestNoAlertInAHealthyHour(t *testing.T) {
 	h := newHour(t)

@@ -82,7 +82,7 @@ var nightOnly = flag.String("faults", "", "a regular expression: the faults of t
 // has the shipped rules. It logs what an operator sees and after how long: the times of the table in
 // metrics/RUNBOOK.md. They are not asserted. In its small size it is the first fault alone.
 //
-// Negative control: with answers that do not change the first fault has no alert.
+// Negative control: TestNightRejectsAFaultThatIsNotNamed.
 func TestNightOfFaults(t *testing.T) {
 	faults, each, objects, again := nightFaults[:1], time.Duration(0), 20, time.Second
 	scrape := time.Second
@@ -230,7 +230,7 @@ func (n *night) signal(cmd *exec.Cmd, s syscall.Signal) {
 	}
 }
 
-// restart is what an operator does about a stuck run, who has mended the cloud.
+// restart is what an operator does about a stuck run, once the cloud answers again.
 func (n *night) restart() {
 	if *n.mode.Load() == nightStuck {
 		answers("")(n)
