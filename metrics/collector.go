@@ -17,6 +17,7 @@ import (
 	"github.com/tendhq/tend/queue/ratelimit"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/external"
+	"github.com/tendhq/tend/reconcile/inspect"
 	"github.com/tendhq/tend/reconcile/quota"
 	"github.com/tendhq/tend/store/cache"
 )
@@ -31,6 +32,7 @@ type keysQueue = interface {
 // concurrent use.
 type Collector struct {
 	manager *reconcile.Manager
+	looker  *inspect.Looker          // nil: there is no manager
 	times   *prometheus.HistogramVec // of measured backends
 	ready   *prometheus.HistogramVec // of the objects' kinds
 
@@ -61,7 +63,11 @@ type reporting = interface {
 // New makes a collector of everything that m runs, also of what is registered
 // later. m may be nil.
 func New(m *reconcile.Manager) *Collector {
-	return &Collector{manager: m, times: newStoreTimes(), ready: newReadyTimes(), bands: map[string]map[int]bool{}, runs: map[string]*runExemplars{}}
+	c := &Collector{manager: m, times: newStoreTimes(), ready: newReadyTimes(), bands: map[string]map[int]bool{}, runs: map[string]*runExemplars{}}
+	if m != nil {
+		c.looker, _ = inspect.New(m, nil) // which fails without a manager only
+	}
+	return c
 }
 
 // AddQueue adds a queue that is not a controller's, a *queue.Queue[K]. It fails on nil and on a name
@@ -171,6 +177,7 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 		inventory(s, v.Snapshot())
 	}
 	c.collectCaches(s, runners)
+	c.collectTrouble(s)
 	live := c.collectQueues(s, queues, runners)
 	if c.manager != nil {
 		c.forget(known, live)

@@ -29,7 +29,8 @@
 // What has no counterpart there is called tend_*. From the Manager come queues
 // (keys by state, oldest ready age), controllers (stuck runs, shards, hand-overs,
 // lost leases, adapting workers), sources and caches (restarts and lag of their
-// watches). The rest is added by the program: quotas with their buckets by AddQuotas,
+// watches), and the causes of trouble that the debug page shows (tend_trouble). The rest
+// is added by the program: quotas with their buckets by AddQuotas,
 // other buckets by AddBucket, reconcilers of external resources (their calls, and
 // drift) by AddExternal, inventories (what is missing, different, orphaned) by
 // AddInventory. Each name of a quota is a series of its own: where objects name the accounts,
@@ -46,9 +47,8 @@
 //
 // # Dashboard and alerts
 //
-// dashboard.json is a Grafana dashboard, alerts.yaml are alert rules for
-// Prometheus, tested by promtool (alerts_test.yaml), and RUNBOOK.md says what to do
-// about each of them.
+// dashboard.json is for Grafana, alerts.yaml for Prometheus, inhibit.yaml, which leaves one page
+// of a fault, for Alertmanager. RUNBOOK.md says what to do.
 //
 // # Cardinality
 //

@@ -48,7 +48,7 @@ var (
 	keys        = describe("tend_queue_keys", "Keys by state.", "name", "state")
 	dispatched  = describe("tend_queue_dispatched_total", "Runs begun.", "name")
 	oldestReady = describe("tend_queue_oldest_ready_age_seconds", "How long the key that is ready for longest has been so; 0 if none is.", "name")
-	paused      = describe("tend_queue_paused", "1 if the whole queue is paused.", "name")
+	paused      = describe("tend_queue_paused", "1 while the whole queue is held in this process, as by Pause of the debug page: a restart ends it.", "name")
 
 	stuckWorkers   = describe("tend_controller_stuck_workers", "Runs that ignored the end of their context.", "controller")
 	healthy        = describe("tend_controller_healthy", "1 if no source fails or has ended, no run is stuck, and the store of the leases answers.", "controller")
@@ -62,6 +62,8 @@ var (
 	adaptSteps     = describe("tend_controller_adapt_steps_total", "How often an adapting controller took one worker more (up) or halved them (down).", "controller", "direction")
 	sourceSynced   = describe("tend_source_synced", "1 if the source has sent everything that was there when it started.", "controller", "source")
 	sourceRestarts = describe("tend_source_restarts_total", "How often the source ended with an error and was started again.", "controller", "source")
+	trouble        = describe("tend_trouble", "What is wrong, by the words of the debug page and of tend status: how many objects or keys it concerns; 1 if it concerns a whole controller, or a store, whose name is the kind.", "controller", "kind", "what")
+	troubleAge     = describe("tend_trouble_seconds", "For how long the first object or key that it concerns has been so; 0 if that is not known.", "controller", "kind", "what")
 	sourceSkipped  = describe("tend_source_skipped_total", "What the source sent that names no valid key.", "controller", "source")
 )
 
@@ -100,9 +102,10 @@ var (
 	_      = describe(storeTimeName, storeTimeHelp, storeTimeLabels...)
 	fenced = describe("tend_fenced_writes_total", "Writes that the store refused because the writer's lease was no longer its own.", "backend")
 
-	_            = describe(readyTimeName, readyTimeHelp, "kind")
-	objectStates = describe("tend_objects", "Objects by state: all, and how many of them are ready (as declared in their present generation), synced, paused and in deletion.", "kind", "state")
-	objectOldest = describe("tend_objects_oldest_seconds", "For how long the object that is longest not ready, not synced, paused or in deletion has been so; 0 if none is.", "kind", "state")
+	_             = describe(readyTimeName, readyTimeHelp, "kind")
+	objectStates  = describe("tend_objects", "Objects by state: all, and how many of them are ready (as declared in their present generation), synced, paused (in the store, for all servers) and in deletion.", "kind", "state")
+	objectPartial = describe("tend_objects_partial", "1 if the server counts the objects of its own shards only: sum such counts over servers. 0: each server counts all of them.", "kind")
+	objectOldest  = describe("tend_objects_oldest_seconds", "For how long the object that is longest not ready, not synced, paused or in deletion has been so; 0 if none is, and for a condition that no object of the kind has.", "kind", "state")
 
 	externalCalls = describe("tend_external_calls_total", "Calls of the client of an external system, by how they ended.", "kind", "call", "result")
 	externalDrift = describe("tend_external_drift_total", "Looks that found a resource changed although nothing new had been declared.", "kind")

@@ -47,7 +47,8 @@ type stale struct {
 // long objects took to be ready. Ready is one that is as declared, by what is stored: it is not in
 // deletion, its last reconcile did not fail (Synced is not False, unless it is paused), and it is
 // Ready in its present generation. One whose spec was edited has not been ready since
-// the first scrape that found it edited: no object says when. Each scrape looks at all of them: take [objects.OfCache], which
+// the first scrape that found it edited: no object says when. Of a kind of which no object has a condition no age is told: its reconciler
+// writes none. Each scrape looks at all of them: take [objects.OfCache], which
 // costs the backend nothing. Every server that is scraped counts all objects of its cache,
 // so take the maximum over servers, not the sum. Of a cache of shards each server counts the
 // objects of its own shards: there take the sum, which is not exact while a shard changes hands. It
@@ -64,6 +65,7 @@ type objectCounts struct {
 	at            time.Time
 	states        map[string]int
 	oldest        map[string]time.Time // by state, of those that are in it
+	asserts       map[string]bool      // conditions that some object has
 	before, stale map[string]stale     // by UID: of the listing before, and of this one
 }
 
@@ -96,7 +98,7 @@ func (n *objectCounts) count(o objects.Object) (ready time.Time) {
 	current := store.ReadyAt(&o.Meta, o.Conditions, o.Generation)
 	for _, c := range o.Conditions {
 		if _, asked := since[c.Type]; asked {
-			since[c.Type] = c.Since
+			since[c.Type], n.asserts[c.Type] = c.Since, true
 		}
 		switch {
 		case c.Type == store.ConditionSynced:
@@ -136,12 +138,24 @@ func (n *objectCounts) staleSince(o objects.Object, generation int64) time.Time 
 	return s.since
 }
 
+// knows reports whether the age of a state means something: in a kind whose reconciler never
+// writes a condition, no object gets it, and the age would grow for ever.
+func (n *objectCounts) knows(state string) bool {
+	switch state {
+	case "not ready":
+		return n.asserts[store.ConditionReady] || n.asserts[store.ConditionSynced]
+	case "not synced":
+		return n.asserts[store.ConditionSynced]
+	}
+	return true
+}
+
 // read lists the objects of a kind. Of a kind that cannot be listed nothing is told, which
 // is not the same as 0.
 func (w *watched) read(s sink, times *prometheus.HistogramVec) {
 	ctx, cancel := context.WithTimeout(context.Background(), listTime)
 	defer cancel()
-	n := objectCounts{at: time.Now(), states: map[string]int{}, oldest: map[string]time.Time{}, before: w.stale, stale: map[string]stale{}}
+	n := objectCounts{at: time.Now(), states: map[string]int{}, oldest: map[string]time.Time{}, asserts: map[string]bool{}, before: w.stale, stale: map[string]stale{}}
 	timed := map[string]bool{}
 	kind := valid(w.Kind.Kind())
 	whole := false // every object was seen, by its UID
@@ -179,12 +193,13 @@ func (w *watched) read(s sink, times *prometheus.HistogramVec) {
 		}
 	}
 	whole = nameless == 0
+	s.gauge(objectPartial, truth(objects.Partial(w.Kind)), kind)
 	for _, state := range []string{"all", "ready", "synced", "paused", "deleting"} {
 		s.gauge(objectStates, float64(n.states[state]), kind, state)
 	}
 	for _, state := range []string{"not ready", "not synced", "paused", "deleting"} {
 		age := 0.0
-		if at, ok := n.oldest[state]; ok {
+		if at, ok := n.oldest[state]; ok && n.knows(state) {
 			age = max(time.Since(at), 0).Seconds()
 		}
 		s.gauge(objectOldest, age, kind, state)

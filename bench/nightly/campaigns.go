@@ -183,6 +183,10 @@ var campaigns = []campaign{
 		args: perSecond("-resources", 800),
 	},
 	{
+		name: "night", promises: "-", what: "faults of stores, clouds and servers, by signals and by what they answer, on services that are processes, with a Prometheus that has the shipped rules: after how long the log, the page and the alerts say what is wrong, for metrics/RUNBOOK.md",
+		module: "examples", pkg: "./inventory", test: "^TestNightOfFaults$", control: "TestNightRejectsAFaultThatIsNotNamed", args: campaignFlag,
+	},
+	{
 		name: "mutants", promises: "Q1–E2", what: "every package broken in small ways: the share that its tests notice, and what they do not",
 		module: "bench", pkg: "./mutants", test: "^TestMutantsOfEveryPackage$", control: "TestMutantsAreCaughtByTestsThatTellTheDifference", args: campaignFlag,
 	},

@@ -289,9 +289,15 @@ var listening = regexp.MustCompile(`msg="Listening on" address=(\S+)`)
 // second and is stopped when the test ends.
 func startPrometheus(t *testing.T, targets []string, rules string, flags ...string) *promServer {
 	t.Helper()
+	job := fmt.Sprintf("- {job_name: tend, static_configs: [{targets: [%s]}]}\n", strings.Join(targets, ", "))
+	return startPrometheusOn(t, job, time.Second, rules, flags...)
+}
+
+// startPrometheusOn is startPrometheus for scrape_configs and an interval of its own.
+func startPrometheusOn(t *testing.T, jobs string, scrape time.Duration, rules string, flags ...string) *promServer {
+	t.Helper()
 	dir := t.TempDir()
-	config := fmt.Sprintf("global: {scrape_interval: 1s, evaluation_interval: 1s}\nscrape_configs:\n"+
-		"- {job_name: tend, static_configs: [{targets: [%s]}]}\n", strings.Join(targets, ", "))
+	config := fmt.Sprintf("global: {scrape_interval: %v, evaluation_interval: %v}\nscrape_configs:\n%s", scrape, scrape, jobs)
 	if rules != "" {
 		config += "rule_files: [" + strconv.Quote(rules) + "]\n"
 	}

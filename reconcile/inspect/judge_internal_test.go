@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -378,6 +380,91 @@ func TestVerdicts(t *testing.T) {
 		if n != v.Objects || v.States[ready] != v.Declared {
 			t.Errorf("%s: the states are %v of %d objects, %d as declared", c.what, v.States, v.Objects, v.Declared)
 		}
+	}
+}
+
+// What an operator reads of each fault of the table in metrics/RUNBOOK.md, by the same words: the
+// level, and the first cause.
+func TestVerdictOfEachFaultIsThatOfTheRunbook(t *testing.T) {
+	down := func(why string) facts {
+		down := &store.UnavailableError{Since: ago(time.Minute), Err: errors.New(why)}
+		return facts{
+			stores:      []storeFacts{{name: "etcd 127.0.0.1:2379", down: down}},
+			controllers: []controllerFacts{edited(runs(key("a", queue.StateBackingOff, why)), func(c *controllerFacts) { c.snap.Error = "lease: dbs: " + down.Error() })},
+			kinds:       []kindFacts{listed(object("a", "ready"), object("b", "ready"))},
+		}
+	}
+	keys := func(state queue.State, err string) facts {
+		var keys []reconcile.KeySnapshot
+		var all []objects.Object
+		for i := range 20 {
+			name := fmt.Sprint("db-", i)
+			keys, all = append(keys, key(name, state, err)), append(all, object(name, "unready"))
+		}
+		return facts{controllers: []controllerFacts{runs(keys...)}, kinds: []kindFacts{listed(all...)}}
+	}
+	controller := func(edit func(*controllerFacts)) facts {
+		return facts{controllers: []controllerFacts{edited(runs(), edit)}}
+	}
+	source := func(s reconcile.SourceSnapshot, waits string) facts {
+		return controller(func(c *controllerFacts) { c.snap.Sources, c.snap.Waiting = []reconcile.SourceSnapshot{s}, waits })
+	}
+	panics := with(key("a", queue.StateBackingOff, "panic: nil map"), func(k *reconcile.KeySnapshot) { k.Panicked = true })
+	newer := with(key("a", queue.StateBackingOff, "newer"), func(k *reconcile.KeySnapshot) { k.Newer = true })
+	throttled := keys(queue.StateThrottled, "")
+	throttled.buckets = []ratelimit.Stats{{Name: "cloud", Until: now.Add(time.Minute)}}
+	lacks := facts{controllers: []controllerFacts{runs()}, kinds: []kindFacts{listed(object("a", "unready", "lacks"))}}
+	lacks.needs = func(string, store.Key) []need { return []need{{"db", store.Key{Name: "gone"}, "NotFound"}} }
+	faults := map[string]facts{
+		"store killed":    down("connection refused"),
+		"store frozen":    down("no sign of life from the server"),
+		"store read-only": down("cannot execute INSERT in a read-only transaction"),
+		"store full":      down("etcdserver: mvcc: database space exceeded"),
+		"disk full":       down("write: no space left on device"),
+
+		"cloud 500":           keys(queue.StateBackingOff, "quota: 500 Internal Server Error"),
+		"cloud 429":           throttled,
+		"cloud hanging":       keys(queue.StateBackingOff, "context deadline exceeded"),
+		"cloud credentials":   keys(queue.StateBackingOff, "quota: 401 Unauthorized"),
+		"cloud listing empty": source(reconcile.SourceSnapshot{Name: "poll", Synced: true, Error: "the list lacks 50 of 50 keys"}, ""),
+
+		"panic": {controllers: []controllerFacts{runs(panics)}},
+		"stuck": controller(func(c *controllerFacts) {
+			c.snap.Running = []reconcile.RunSnapshot{{Keys: []string{"a"}, Since: ago(time.Minute), Stuck: true, Ended: "deadline"}}
+		}),
+		"source silent":      source(reconcile.SourceSnapshot{Name: "poll", Since: ago(11 * time.Minute)}, "source poll"),
+		"dependency missing": lacks,
+		"newer objects":      {controllers: []controllerFacts{runs(newer)}, kinds: []kindFacts{listed(object("a", "newer", "ready"), object("b", "ready"))}},
+		// A clock that is set back: what was stored is of the future.
+		"clock stepped": {controllers: []controllerFacts{runs(with(key("a", queue.StateDelayed, ""), func(k *reconcile.KeySnapshot) { k.Since = now.Add(time.Hour) }))}, kinds: []kindFacts{{kind: "db", objects: func(yield func(objects.Object, error) bool) {
+			o := object("a", "ready")
+			o.Created, o.Conditions[0].Since = now.Add(time.Hour), now.Add(time.Hour)
+			yield(o, nil)
+		}}}},
+		// Of the servers that are left: its lease is another's now.
+		"server dead": controller(func(c *controllerFacts) { c.leases = []reconcile.LeaseSnapshot{{Held: true, Running: true}} }),
+	}
+	page, err := os.ReadFile("../../metrics/RUNBOOK.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := map[string]string{}
+	for _, row := range regexp.MustCompile(`(?m)^\| ([^|]+) \| [^|]+ \| [^|]+ \| ([^|]+) \|`).FindAllStringSubmatch(string(page), -1) {
+		rows[row[1]] = row[2]
+	}
+	for fault, f := range faults {
+		f.at = now
+		v := judge(&f)
+		got := v.Level
+		if len(v.Causes) > 0 {
+			got += ": " + v.Causes[0].What
+		}
+		if !strings.HasSuffix(rows[fault], got) {
+			t.Errorf("%s: the verdict is %q, and the runbook says %q", fault, got, rows[fault])
+		}
+	}
+	if len(rows) != len(faults)+1 { // and the head
+		t.Errorf("the runbook has %d rows, and %d faults are tried", len(rows)-1, len(faults))
 	}
 }
 
