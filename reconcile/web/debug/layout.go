@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,6 +27,7 @@ type layout struct {
 	Sections []section
 	Says     string // the verdict, in a sentence or two
 	Tone     string // of it: "good", "warn" or "bad"
+	Jumps    []cell // to the sections of a long page
 	Unfold   bool   // all sections
 	folded   []section
 }
@@ -35,6 +37,8 @@ type section struct {
 	ID      string // for links to it; empty: none
 	Of      string // what its table is of, for how it looks on a small screen: "causes", "kinds"
 	Fold    bool   // it is shown when it is asked for
+	Open    bool   // … and it was
+	Toggle  string // a link that folds and unfolds it on a page that loads itself again; empty: the browser does
 	Tiles   []cell // counts, each a link
 	Note    string
 	Bad     bool // the note is bad news
@@ -154,7 +158,7 @@ func layOut(v *view, self string) *layout {
 		default:
 			l.Formats = append(l.Formats, cell{Text: "load every 5 s", Link: with(self, "refresh=5")})
 		}
-		if v.Overview != nil && !v.Unfold {
+		if v.Overview != nil && !v.Unfold && len(v.Open) == 0 {
 			l.Formats = append(l.Formats, cell{Text: "unfold all", Link: with(self, "unfold=all")})
 		}
 	}
@@ -162,10 +166,10 @@ func layOut(v *view, self string) *layout {
 	l.Unfold = v.Unfold
 	switch {
 	case v.Overview != nil:
-		p.overview(v.Overview, v.Verdict)
+		p.overview(v.Overview, v.Verdict, v.Seen)
 	case v.Verdict != nil:
 		p.here("Status")
-		p.verdict(v.Verdict)
+		p.verdict(v.Verdict, v.Seen)
 	case v.Controller != nil:
 		p.one(v.Controller)
 	case v.Key != nil:
@@ -183,7 +187,45 @@ func layOut(v *view, self string) *layout {
 	case v.Ask != nil:
 		p.ask(v.Ask)
 	}
+	p.jumps(v)
 	return l
+}
+
+// jumps gives each section with a title an address, links to it from the top of a long page, and
+// keeps open what was opened, also when the page loads itself again.
+func (p *printer) jumps(v *view) {
+	for i := range p.Sections {
+		s := &p.Sections[i]
+		if s.Title == "" {
+			continue
+		}
+		if s.ID == "" {
+			s.ID = idOf(s.Title)
+		}
+		p.Jumps = append(p.Jumps, cell{Text: s.Title, Link: "#" + s.ID})
+		if s.Open = s.Fold && (v.Unfold || slices.Contains(v.Open, s.ID)); !s.Fold || v.Refresh == 0 {
+			continue
+		}
+		open := slices.DeleteFunc(slices.Clone(v.Open), func(id string) bool { return id == s.ID })
+		if !s.Open {
+			open = append(open, s.ID)
+		}
+		q := url.Values{"refresh": {strconv.Itoa(v.Refresh)}, "open": open}
+		s.Toggle = "?" + q.Encode() + "#" + s.ID
+	}
+	if len(p.Jumps) < 4 {
+		p.Jumps = nil
+	}
+}
+
+// idOf is a title as an address in the page.
+func idOf(title string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '-'
+	}, strings.ToLower(title))
 }
 
 // with adds a pair to a query.
@@ -220,8 +262,8 @@ func (p *printer) here(title string, trail ...cell) {
 	p.Trail = append([]cell{{Text: p.Title, Link: "?"}}, trail...)
 }
 
-func (p *printer) overview(v *overview, verdict *inspect.Verdict) {
-	p.verdict(verdict)
+func (p *printer) overview(v *overview, verdict *inspect.Verdict, seen map[string]time.Time) {
+	p.verdict(verdict, seen)
 	p.add(section{Filter: searchForm("")})
 	for _, s := range p.folded {
 		p.add(s)
@@ -593,6 +635,11 @@ func (p *printer) eventsPage(v *eventsView) {
 		p.Trail = append(p.Trail, cell{Text: "Events", Link: link("view", "events")})
 	}
 	p.events("Events, the newest first", v.Events, true)
+	s := &p.Sections[len(p.Sections)-1]
+	s.Filter = &filterForm{
+		Hidden: [][2]string{{"view", "events"}, {"kind", v.Kind}, {"key", v.Key}}, Search: v.Contains, Hint: "kind, key, reason or message contains",
+		States: []choice{{"", "all events", v.Type == ""}, {warnings, "warnings only", v.Type == warnings}},
+	}
 }
 
 func (p *printer) drift(v *driftView) {

@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/tendhq/tend/queue"
@@ -30,17 +31,20 @@ type (
 		Refresh int       `json:"refresh,omitempty"` // seconds until the browser asks again; 0: it does not
 		Done    string    `json:"done,omitempty"`    // what the request before this one did
 		Unfold  bool      `json:"-"`                 // what is folded
+		Open    []string  `json:"-"`                 // the same, of these sections
 
-		Overview   *overview        `json:"overview,omitempty"`
-		Verdict    *inspect.Verdict `json:"verdict,omitempty"` // of the page and of view=status
-		Controller *oneView         `json:"controller,omitempty"`
-		Key        *keyView         `json:"key,omitempty"`
-		Events     *eventsView      `json:"events,omitempty"`
-		Drift      *driftView       `json:"drift,omitempty"`
-		Search     *searchView      `json:"search,omitempty"`
-		Objects    *objectsView     `json:"objects,omitempty"`
-		Object     *objectView      `json:"object,omitempty"`
-		Ask        *askView         `json:"ask,omitempty"`
+		Overview *overview        `json:"overview,omitempty"`
+		Verdict  *inspect.Verdict `json:"verdict,omitempty"` // of the page and of view=status
+		// Seen is when a run of each kind last succeeded, in the last hour or before.
+		Seen       map[string]time.Time `json:"lastSeen,omitempty"`
+		Controller *oneView             `json:"controller,omitempty"`
+		Key        *keyView             `json:"key,omitempty"`
+		Events     *eventsView          `json:"events,omitempty"`
+		Drift      *driftView           `json:"drift,omitempty"`
+		Search     *searchView          `json:"search,omitempty"`
+		Objects    *objectsView         `json:"objects,omitempty"`
+		Object     *objectView          `json:"object,omitempty"`
+		Ask        *askView             `json:"ask,omitempty"`
 	}
 
 	overview struct {
@@ -215,9 +219,11 @@ type (
 	}
 
 	eventsView struct {
-		Kind   string      `json:"kind,omitempty"`
-		Key    string      `json:"key,omitempty"`
-		Events []eventView `json:"events"`
+		Kind     string      `json:"kind,omitempty"`
+		Key      string      `json:"key,omitempty"`
+		Contains string      `json:"contains,omitempty"` // part of kind, key, reason or message
+		Type     string      `json:"only,omitempty"`     // "warnings"; empty: all
+		Events   []eventView `json:"events"`
 	}
 
 	driftView struct {
@@ -266,7 +272,7 @@ func (h *handler) makeView(ctx context.Context, q url.Values) (*view, error) {
 	}
 	v := &view{Title: h.o.Title, At: time.Now(), Actions: h.o.Authorise != nil, Done: actionTexts[reconcile.Action(q.Get("done"))].done}
 	var err error
-	v.Unfold = q.Get("unfold") == "all"
+	v.Unfold, v.Open = q.Get("unfold") == "all", q["open"]
 	if v.Refresh, err = readRefresh(q.Get("refresh")); err != nil {
 		return nil, err
 	}
@@ -277,6 +283,7 @@ func (h *handler) makeView(ctx context.Context, q url.Values) (*view, error) {
 		v.Objects, err = h.objectPage(ctx, q)
 	case q.Get("view") == "status":
 		v.Verdict, err = h.looker.Look(ctx)
+		v.Seen = h.lastSeen(v.At)
 	case q.Get("view") == "object":
 		v.Object, err = h.object(ctx, q.Get("kind"), q.Get("key"))
 	case q.Get("view") == "search":
@@ -293,7 +300,7 @@ func (h *handler) makeView(ctx context.Context, q url.Values) (*view, error) {
 		v.Controller, err = h.one(ctx, q)
 	default:
 		if v.Verdict, err = h.looker.Look(ctx); err == nil {
-			v.Overview = h.overview()
+			v.Overview, v.Seen = h.overview(), h.lastSeen(v.At)
 		}
 	}
 	if err != nil {
@@ -534,7 +541,24 @@ func (h *handler) events(q url.Values) (*eventsView, error) {
 		}
 		of = key
 	}
-	return &eventsView{Kind: kind, Key: q.Get("key"), Events: h.eventsOf(kind, of, manyRows)}, nil
+	v := &eventsView{Kind: kind, Key: q.Get("key"), Contains: q.Get("q"), Type: q.Get("state"), Events: []eventView{}}
+	if v.Type != "" && v.Type != warnings {
+		return nil, fmt.Errorf("%w: state is %q or nothing", errBadQuery, warnings)
+	}
+	for _, e := range h.eventsOf(kind, of, 0) {
+		if v.wants(e) && len(v.Events) < manyRows {
+			v.Events = append(v.Events, e)
+		}
+	}
+	return v, nil
+}
+
+// warnings is the one filter of events besides their text.
+const warnings = "warnings"
+
+func (v *eventsView) wants(e eventView) bool {
+	return (v.Type == "" || e.Type == "Warning") &&
+		strings.Contains(strings.Join([]string{e.Kind, e.Key, e.Reason, e.Message}, " "), v.Contains)
 }
 
 func (h *handler) eventsOf(kind string, key store.Key, limit int) []eventView {
