@@ -84,7 +84,7 @@ func (p *printer) eventsPage(v *eventsView) {
 	p.events("Events, the newest first", v.Events, true)
 	s := &p.Sections[len(p.Sections)-1]
 	s.Filter = &filterForm{
-		Hidden: [][2]string{{"view", "events"}, {"kind", v.Kind}, {"key", v.Key}}, Search: v.Contains, Hint: "kind, key, reason or message contains",
+		Hidden: [][2]string{{"view", "events"}, {"kind", v.Kind}, {"key", v.Key}}, Search: v.Contains, Hint: "any text contains",
 		States: []choice{{"", "all events", v.Type == ""}, {warnings, "warnings only", v.Type == warnings}},
 	}
 }
