@@ -171,8 +171,11 @@ func (o *Options) addOwn(mux *http.ServeMux, hosts []string, stored []objects.Ki
 // list is what there is, for people at the root.
 func (o *Options) list(w http.ResponseWriter, _ *http.Request) {
 	paths := [][2]string{
-		{"debug", "whether all is well, and what is wrong"}, {"healthz", "every check, with its reason"}, {"readyz", "whether it is ready"},
-		{"livez", "whether it lives"}, {"metrics", "for Prometheus"},
+		{"debug", "whether all is well, and what is wrong"},
+		{"healthz", "every check, with its reason"},
+		{"readyz", "whether it is ready"},
+		{"livez", "whether it lives"},
+		{"metrics", "for Prometheus"},
 	}
 	if o.API != nil {
 		paths = append(paths, [2]string{"objects", "the objects, for the command tend"})
