@@ -82,7 +82,7 @@ func newFiles(a *app, k *kernel, c *cloud, backend store.Backend) (f *files, err
 	}
 	f.reconciler, err = external.New(f.store, external.Always(client), &external.Options[FileSpec, FileStatus]{
 		Naming: external.ByUs, Poll: a.o.Settings, CreationGrace: settled(a.o.Poll),
-		Depends: needs, Changes: a.done.Told, Recorder: k.events.Record,
+		Depends: needs, Changes: a.done.Told,
 	})
 	if err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/tendhq/tend/reconcile/event"
 	"github.com/tendhq/tend/reconcile/program"
 	"github.com/tendhq/tend/reconcile/web"
 	"github.com/tendhq/tend/store"
@@ -41,7 +42,7 @@ func (a *app) keep(ctx context.Context) error {
 		}
 		return nil // it was said, and the program goes on
 	}
-	err := program.Run(ctx, &a.kernel.manager, o)
+	err := program.Run(event.With(ctx, a.kernel.events.Record), &a.kernel.manager, o)
 	if tooMany, ok := errors.AsType[*store.CapError](err); ok {
 		err = fmt.Errorf("%w\nif that is meant, start with %s", err, confirm(tooMany))
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/declare"
+	"github.com/tendhq/tend/reconcile/event"
 	"github.com/tendhq/tend/reconcile/external"
 	"github.com/tendhq/tend/reconcile/program"
 	"github.com/tendhq/tend/reconcile/quota"
@@ -27,7 +28,7 @@ type kernel struct {
 	reconciler *external.Reconciler[BucketSpec, BucketStatus]
 	controller *reconcile.Controller[reconcile.Request]
 	manager    reconcile.Manager
-	events     *external.Throttled
+	events     *event.Log
 	collector  *metrics.Collector
 	files      *files
 	parts      []program.Part // the inventory's file, and what it declares
@@ -47,7 +48,7 @@ func newKernel(a *app, backend store.Backend) (*kernel, error) {
 	if k.cache, err = cache.New(k.store, nil); err != nil {
 		return nil, err
 	}
-	k.events = external.NewThrottled(nil)
+	k.events = event.NewLog(nil)
 	c, err := newCloud(a, k.store)
 	if err != nil {
 		return nil, err
@@ -58,7 +59,6 @@ func newKernel(a *app, backend store.Backend) (*kernel, error) {
 		Poll:          a.o.Poll,
 		CreationGrace: settled(a.o.Poll),
 		Changes:       a.done.Told,
-		Recorder:      k.events.Record, // for the debug page
 	})
 	if err != nil {
 		return nil, err
