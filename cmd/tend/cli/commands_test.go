@@ -15,7 +15,7 @@ import (
 
 	"github.com/tendhq/tend/cmd/tend/cli"
 	"github.com/tendhq/tend/reconcile"
-	"github.com/tendhq/tend/reconcile/external"
+	"github.com/tendhq/tend/reconcile/event"
 	"github.com/tendhq/tend/reconcile/web/api"
 	"github.com/tendhq/tend/reconcile/web/debug"
 	"github.com/tendhq/tend/store"
@@ -173,9 +173,9 @@ func TestAllKindsAreShownAtOnce(t *testing.T) {
 
 // eventful is a service whose page has events.
 func eventful(t *testing.T) *tend {
-	events := external.NewThrottled(nil)
+	events := event.NewLog(nil)
 	for i, name := range []string{"a", "b"} {
-		if err := events.Record(t.Context(), external.Event{Warning: i == 1, Reason: "Made", Message: "of " + name, Kind: "disk", Key: store.Key{Namespace: "prod", Name: name}, Time: time.Now(), Count: 1}); err != nil {
+		if err := events.Record(t.Context(), event.Event{Warning: i == 1, Reason: "Made", Message: "of " + name, Kind: "disk", Key: store.Key{Namespace: "prod", Name: name}, Time: time.Now(), Count: 1}); err != nil {
 			t.Fatal(err)
 		}
 	}
