@@ -61,6 +61,18 @@ func TestPageInABrowser(t *testing.T) {
 	var asked []debug.Action
 	w, url := served(t, &asked)
 	t.Run("fits every screen", func(t *testing.T) { b.t = t; fitsEveryScreen(t, b, url) })
+	t.Run("every page is accessible", func(t *testing.T) { b.t = t; everyPageIsAccessible(t, b, url) })
+	t.Run("the rules notice", func(t *testing.T) {
+		b.t = t
+		rulesNotice(t, b, func(html string) string {
+			naive := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "text/html")
+				fmt.Fprint(w, "<!DOCTYPE html>"+html)
+			}))
+			t.Cleanup(naive.Close)
+			return naive.URL
+		})
+	})
 	t.Run("links work", func(t *testing.T) { b.t = t; linksWork(t, b, url) })
 	t.Run("a hostile name does nothing", func(t *testing.T) { b.t = t; hostileNameDoesNothing(t, b, url) })
 	t.Run("keys are searched", func(t *testing.T) { b.t = t; keysAreSearched(t, b, url) })
@@ -77,8 +89,10 @@ func TestPageInABrowser(t *testing.T) {
 	}
 }
 
+// pages are one of each sort, as queries.
+var pages = map[string]string{"overview": "", "controller": "?c=bucket", "key": "?c=bucket&key=failing-a", "drift": "?view=drift&kind=bucket&list=different", "question": "?c=bucket&key=parked-b&ask=forget", "search": "?view=search&q=a", "objects": "?view=objects&kind=bucket", "object": "?view=object&kind=bucket&key=parked-b", "events": "?view=events", "running": "?c=bucket&key=slow-copy"}
+
 func fitsEveryScreen(t *testing.T, b *browser, url string) {
-	pages := map[string]string{"overview": "", "controller": "?c=bucket", "key": "?c=bucket&key=failing-a", "drift": "?view=drift&kind=bucket&list=different", "question": "?c=bucket&key=parked-b&ask=forget", "search": "?view=search&q=a", "objects": "?view=objects&kind=bucket", "object": "?view=object&kind=bucket&key=parked-b", "running": "?c=bucket&key=slow-copy"}
 	paper := map[bool]string{}
 	for _, l := range looksAt {
 		b.wear(l)
@@ -161,6 +175,7 @@ func linksWork(t *testing.T, b *browser, url string) {
 			t.Errorf("%s has no links", at)
 		}
 		for _, l := range links {
+			l, _, _ = strings.Cut(l, "#") // of the same page
 			if !strings.HasPrefix(l, url) {
 				t.Errorf("%s links to %s", at, l)
 			} else if strings.Contains(l, "refresh=") && at != url {

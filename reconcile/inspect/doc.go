@@ -14,7 +14,8 @@
 //     It has how many there are, since when, an example, what waits for them, and the commands
 //     that apply. What needs a person comes first.
 //   - Beneath all are the store, leases, caches, quotas, workers and sources. While a store does
-//     not answer, what follows from that is not told again.
+//     not answer, what follows from that is not told again: keys that fail for it are counted at
+//     its cause.
 //
 // # What it promises
 //

@@ -59,11 +59,13 @@ type keyFact struct {
 // judging is one verdict in the making.
 type judging struct {
 	*facts
-	v      *Verdict
-	down   string // what is said of a store that does not answer
-	causes map[string]*Cause
-	keys   map[string]map[string]keyFact // by kind and printed key
-	waits  []waiter
+	v    *Verdict
+	down string // what is said of a store that does not answer
+	// storeCause is that store's: keys that fail for it are counted there.
+	storeCause *Cause
+	causes     map[string]*Cause
+	keys       map[string]map[string]keyFact // by kind and printed key
+	waits      []waiter
 }
 
 // waiter is an object that waits for its turn or for another object.
@@ -151,6 +153,14 @@ func (c *Cause) seen(key string, since, next time.Time) {
 	}
 }
 
+// holdUp counts one more object of a kind that waits for the cause to end.
+func (c *Cause) holdUp(kind string) {
+	if c.HoldsUp == nil {
+		c.HoldsUp = map[string]int{}
+	}
+	c.HoldsUp[kind]++
+}
+
 func (c *Cause) begin(since time.Time) {
 	if !since.IsZero() && (c.Since.IsZero() || since.Before(c.Since)) {
 		c.Since = since
@@ -160,6 +170,10 @@ func (c *Cause) begin(since time.Time) {
 // ofKey gives the cause of a key that fails; nil: it does not.
 func (j *judging) ofKey(c *reconcile.Snapshot, k *reconcile.KeySnapshot, state string) *Cause {
 	one := Cause{What: whatFails, Why: k.Error, Grave: true, Controller: c.Name, Kind: c.Kind, Do: []string{"why", "kick"}}
+	if state == failing && j.down != "" && strings.Contains(k.Error, unavailable) {
+		j.storeCause.holdUp(cmp.Or(c.Kind, c.Name))
+		return j.storeCause
+	}
 	switch {
 	case state == givenUp:
 		one.What, one.Person, one.Do = whatGivenUp, true, answers(k.Error)
@@ -294,9 +308,12 @@ func (j *judging) toldBySource(s *reconcile.Snapshot, text string) bool {
 // follows reports whether an error says only that the store does not answer, or what it warns of,
 // which is told once.
 func (j *judging) follows(text string) bool {
-	return j.down != "" && strings.Contains(text, "store: unavailable since") ||
+	return j.down != "" && strings.Contains(text, unavailable) ||
 		slices.ContainsFunc(j.stores, func(s storeFacts) bool { return s.warn != "" && strings.Contains(text, s.warn) })
 }
+
+// unavailable begins the text of a store.UnavailableError.
+const unavailable = "store: unavailable since"
 
 // busy reports whether keys wait because all workers run others.
 func busy(c *controllerFacts) bool {

@@ -316,6 +316,15 @@ func TestVerdicts(t *testing.T) {
 			[]string{"store: no answer | etcd 127.0.0.1:2379 | - | - |  | 23:20:00"},
 		},
 		{
+			"keys that fail for the store are counted at it",
+			facts{
+				stores:      []storeFacts{{name: "memory", down: down}},
+				controllers: []controllerFacts{runs(append(many(3, "write: "+down.Error()), key("x", queue.StateBackingOff, "boom"))...)},
+			},
+			NotWell, "Not well. The store (memory) has not answered since 23:20:00; what follows is from then. 2 causes.",
+			[]string{"store: no answer | memory | holds up 3 of db | - |  | 23:20:00", "fails: boom | 1 of db | - | x | why,kick | 23:12:00"},
+		},
+		{
 			"names are the user's",
 			facts{checks: []reconcile.Check{{Name: "quotas#0", Reason: "the circuit is open"}, {Name: "*main.runner#7", Reason: "boom"}, {Name: "web", OK: true}}},
 			NotWell, "Not well. 2 causes.",

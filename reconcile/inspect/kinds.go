@@ -185,10 +185,7 @@ func (j *judging) dependants() {
 				continue
 			}
 			if c := j.rootOf(n, w, memo, 0); c != nil {
-				if c.HoldsUp == nil {
-					c.HoldsUp = map[string]int{}
-				}
-				c.HoldsUp[w.kind]++
+				c.holdUp(w.kind)
 			}
 			break // it is counted once
 		}

@@ -18,10 +18,10 @@ func (j *judging) storesDown() {
 			continue
 		}
 		text := fmt.Sprintf("The store (%s) has not answered since %s; what follows is from then.", s.name, clock(s.down.Since, j.at))
+		found := j.named(whatStore+"\x00"+s.name, Cause{What: whatStore, Why: s.down.Err.Error(), Grave: true, Kind: s.name, Since: s.down.Since})
 		if j.down == "" {
-			j.down = text
+			j.down, j.storeCause = text, found
 		}
-		j.named(whatStore+"\x00"+s.name, Cause{What: whatStore, Why: s.down.Err.Error(), Grave: true, Kind: s.name, Since: s.down.Since})
 	}
 }
 

@@ -170,19 +170,27 @@ func (o *Options) addOwn(mux *http.ServeMux, hosts []string, stored []objects.Ki
 
 // list is what there is, for people at the root.
 func (o *Options) list(w http.ResponseWriter, _ *http.Request) {
-	paths := []string{"debug", "healthz", "readyz", "livez", "metrics"}
+	paths := [][2]string{
+		{"debug", "whether all is well, and what is wrong"},
+		{"healthz", "every check, with its reason"},
+		{"readyz", "whether it is ready"},
+		{"livez", "whether it lives"},
+		{"metrics", "for Prometheus"},
+	}
 	if o.API != nil {
-		paths = append(paths, "objects")
+		paths = append(paths, [2]string{"objects", "the objects, for the command tend"})
 	}
 	if o.Pprof {
-		paths = append(paths, "debug/pprof/")
+		paths = append(paths, [2]string{"debug/pprof/", "profiles of Go"})
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	var page strings.Builder
-	page.WriteString("<!DOCTYPE html><title>tend</title>\n")
+	page.WriteString("<!DOCTYPE html>\n<html lang=\"en\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n" +
+		"<meta name=\"color-scheme\" content=\"light dark\">\n<title>tend</title>\n<main><h1>What is served here</h1>\n")
 	for _, p := range paths {
-		fmt.Fprintf(&page, "<p><a href=\"%s\">%s</a>\n", p, p) // relative: there may be a prefix
+		fmt.Fprintf(&page, "<p><a href=\"%s\">%s</a> %s\n", p[0], p[0], p[1]) // relative: there may be a prefix
 	}
+	page.WriteString("</main>\n")
 	_, _ = io.WriteString(w, page.String()) // a client that went away is no news
 }
 

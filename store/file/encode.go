@@ -19,8 +19,11 @@ func addressOf(kind string, k store.Key) address {
 	return address(kind + "\x00" + k.Namespace + "\x00" + k.Name)
 }
 
-// prefixOf is what all addresses of a kind, or of a namespace of it, begin with.
+// prefixOf is what all addresses of a kind, or of a namespace of it, begin with. No kind is all.
 func prefixOf(kind, namespace string) address {
+	if kind == "" {
+		return ""
+	}
 	if namespace == "" {
 		return address(kind + "\x00")
 	}

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/tendhq/tend/store"
@@ -82,15 +81,11 @@ func (r *command) adoptAll(ctx context.Context, kind string) error {
 
 // adoptions reads the lines "KEY ID" of a file. What is after a # at the begin of a line is for people.
 func (r *command) adoptions() (lines []adoption, err error) {
-	in := r.Stdin
-	if r.file != "-" {
-		f, err := os.Open(r.file)
-		if err != nil {
-			return nil, err
-		}
-		defer f.Close()
-		in = f
+	in, err := r.openFile()
+	if err != nil {
+		return nil, err
 	}
+	defer in.Close()
 	keys, ids := map[store.Key]bool{}, map[string]bool{}
 	text := bufio.NewScanner(in)
 	for n := 1; text.Scan(); n++ {

@@ -171,34 +171,51 @@ func readDeclaration(tree any) (d declaration, err error) {
 	case err != nil:
 	case d.Kind == "" || d.Meta.Name == "":
 		err = errors.New("it needs a kind and a meta.name")
-	case len(d.Spec) == 0 || string(d.Spec) == "null":
-		err = errors.New("it needs a spec, which replaces the one that is there; an empty one is {}")
 	}
 	return d, err
+}
+
+// key is that of the object; a namespace that it does not name is the command line's.
+func (d *declaration) key(namespace string) store.Key {
+	key := store.Key{Namespace: namespace, Name: d.Meta.Name}
+	if d.Meta.Namespace != nil {
+		key.Namespace = *d.Meta.Namespace
+	}
+	return key
+}
+
+// declarations reads the file of -f.
+func (r *command) declarations() ([]declaration, error) {
+	in, err := r.openFile()
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	return readDeclarations(in)
+}
+
+func (r *command) openFile() (io.ReadCloser, error) {
+	if r.file == "-" {
+		return io.NopCloser(r.Stdin), nil
+	}
+	return os.Open(r.file)
 }
 
 func (r *command) apply(ctx context.Context, _ []string) error {
 	if r.file == "" {
 		return usage("%s apply -f FILE", r.Name)
 	}
-	in := r.Stdin
-	if r.file != "-" {
-		f, err := os.Open(r.file)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		in = f
-	}
-	all, err := readDeclarations(in)
+	all, err := r.declarations()
 	if err != nil {
 		return err
 	}
-	for _, d := range all { // all are read before the first is written
-		key := store.Key{Namespace: r.namespace, Name: d.Meta.Name}
-		if d.Meta.Namespace != nil {
-			key.Namespace = *d.Meta.Namespace
+	for i := range all { // all are looked at before the first is written
+		if spec := all[i].Spec; len(spec) == 0 || string(spec) == "null" {
+			return fmt.Errorf("%w: declaration %d: it needs a spec, which replaces the one that is there; an empty one is {}", store.ErrInvalid, i+1)
 		}
+	}
+	for _, d := range all {
+		key := d.key(r.namespace)
 		k, err := r.kind(d.Kind)
 		if err != nil {
 			return err
@@ -433,52 +450,44 @@ func put(ctx context.Context, k objects.Kind, key store.Key, at store.Revision, 
 	})
 }
 
-func (r *command) remove(ctx context.Context, args []string) error {
-	k, key, err := r.named(args)
-	if err != nil {
+func (r *command) remove(ctx context.Context, t target) error {
+	if err := t.of.Delete(ctx, t.key, store.Revision(r.revision)); err != nil {
 		return err
 	}
-	if err := k.Delete(ctx, key, store.Revision(r.revision)); err != nil {
-		return err
-	}
-	o, err := k.Get(ctx, key)
+	o, err := t.of.Get(ctx, t.key)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		fmt.Fprintf(r.Stdout, "%s %s: gone\n", word(args[0]), word(key.String()))
+		r.did(t, "gone")
 		return nil
 	case err != nil:
-		return fmt.Errorf("%s %s: its deletion is asked for; what it waits for cannot be read: %w", args[0], key, err)
+		return fmt.Errorf("%s %s: its deletion is asked for; what it waits for cannot be read: %w", t.of.Kind(), t.key, err)
 	}
-	fmt.Fprintf(r.Stdout, "%s %s: in deletion, waits for %s\n", word(args[0]), word(key.String()), word(strings.Join(o.Finalizers, ", ")))
+	r.did(t, "in deletion, waits for "+word(strings.Join(o.Finalizers, ", ")))
 	return nil
 }
 
 // act returns the command that does an action of objects.Do.
-func act(action, did string) func(r *command, ctx context.Context, args []string) error {
-	return func(r *command, ctx context.Context, args []string) error {
-		k, key, err := r.named(args)
-		if err != nil {
-			return err
+func act(action, did string) func(r *command, ctx context.Context, t target) error {
+	return func(r *command, ctx context.Context, t target) error {
+		_, err := objects.Do(ctx, t.of, t.key, action)
+		if err == nil {
+			r.did(t, did)
 		}
-		if _, err := objects.Do(ctx, k, key, action); err != nil {
-			return err
-		}
-		fmt.Fprintf(r.Stdout, "%s %s: %s\n", word(args[0]), word(key.String()), did)
-		return nil
+		return err
 	}
 }
 
-func (r *command) kick(ctx context.Context, args []string) error {
-	k, key, err := r.named(args)
-	if err != nil {
-		return err
+func (r *command) kick(ctx context.Context, t target) error {
+	o, err := objects.Do(ctx, t.of, t.key, "reconcile")
+	if err == nil {
+		r.did(t, r.runs(o))
 	}
-	o, err := objects.Do(ctx, k, key, "reconcile")
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(r.Stdout, "%s %s: %s\n", word(args[0]), word(key.String()), r.runs(o))
-	return nil
+	return err
+}
+
+// did prints what was done to an object.
+func (r *command) did(t target, did string) {
+	fmt.Fprintf(r.Stdout, "%s %s: %s\n", word(t.of.Kind()), word(t.key.String()), did)
 }
 
 // runs says when an object runs that was marked for it.

@@ -7,13 +7,14 @@
 // The commands:
 //
 //	status                         whether all is well with the service, and if not, what is wrong
-//	kinds                          those of the server
-//	get KIND [KEY]                 a table of objects, or one; -state failing,waiting: of those states
+//	kinds                          the kinds, and how many objects there are of each
+//	events [KIND] [KEY]            what the service recorded, the newest first
+//	get KIND [KEY]                 a table of objects, or one; KIND all: of all kinds
 //	describe KIND KEY              one object whole: conditions, deletion, metadata, spec
-//	watch KIND                     changes, as they come, until interrupted
+//	watch KIND                     what is not as declared, then changes, until interrupted
 //	apply -f FILE                  creates or replaces what a file declares ("-": stdin)
 //	edit KIND KEY                  opens the object in $EDITOR and stores what comes of it
-//	delete, kick KIND KEY          asks for the deletion, for a run; pause, resume: on every server
+//	delete, kick, pause, resume    KIND KEY ..., KIND -l LABELS or -f FILE; a pause is on every server
 //	remove-finalizer KIND KEY NAME by force
 //	created KIND KEY NAME          of one that stopped as CreateIncomplete: its create made NAME;
 //	not-created KIND KEY           … or it made none, and is called again. Look outside first
@@ -22,16 +23,15 @@
 //	rewrite KIND                   stores objects of earlier versions, or under older keys, again (store.Rewrite)
 //	copy FROM TO KIND...           copies kinds from one store to another, and compares them
 //	why KIND KEY                   why it is not as declared, or not run
-//	completion bash|zsh|fish       a script that completes commands
+//	completion bash|zsh|fish       a script that completes commands, kinds, keys and flags
+//	version, help [COMMAND]        of this command; how a command is used
 //
-// The flags stand before or after the command: -server or -store (or the environment's TEND_SERVER and
-// TEND_STORE), -o table, json or yaml, -n namespace (of get and watch; of keys and objects that name
-// none: "/name" and an empty meta.namespace name the empty one), -l labels (get), -revision (edit and
-// delete only what is at it; watch from it on), -debug (the debug page, for status, why and get
-// -state), -timeout (for an answer to begin; a minute, 0: none) and -show-secrets. TEND_TOKEN is sent
-// to the server as a bearer token. A store is file:PATH, etcd:[https://]HOST:PORT,…[/PREFIX] or
-// postgres:DSN; certificates, user and password are in the variables of etcdctl (ETCDCTL_ENDPOINTS,
-// _CACERT, _CERT, _KEY, _USER, _PASSWORD) and libpq (PG*).
+// The flags stand before or after the command; help COMMAND lists those that it takes. -server and -store
+// may stand in the environment as TEND_SERVER and TEND_STORE; TEND_TOKEN is sent as a bearer token. -n is
+// for keys and objects that name no namespace: "/name" and an empty meta.namespace name the empty one. A
+// store is file:PATH, etcd:[https://]HOST:PORT,…[/PREFIX] or postgres:DSN; certificates, user and password
+// are in the variables of etcdctl (ETCDCTL_*) and libpq (PG*). A terminal gets colours, unless NO_COLOR is
+// set, and lines of 80 columns or of COLUMNS; a program gets neither. Of several objects each is tried.
 //
 // A file has objects in YAML or JSON, between "---", or a list of them as get prints it.
 // Apply replaces the spec and adds labels and annotations:

@@ -43,9 +43,9 @@ func TestWatchKeepsToTheNamespace(t *testing.T) {
 	for _, name := range []string{"a", "b", "c"} {
 		_ = must(d.Create(t.Context(), &disk{Meta: store.Meta{Namespace: "test", Name: name}}))
 	}
-	_ = must(d.Create(t.Context(), &disk{Meta: store.Meta{Namespace: "prod", Name: "z"}}))
+	_ = must(d.Create(t.Context(), &disk{Meta: store.Meta{Namespace: "prod", Name: "bad-z"}}))
 	lines, stop := c.watching("disk", "-n", "prod")
-	if line := <-lines; !strings.Contains(line, "prod/z") {
+	if line := <-lines; !strings.Contains(line, "prod/bad-z") {
 		t.Errorf("of namespace prod it shows %q", line)
 	}
 	_ = must(d.Create(t.Context(), &disk{Meta: store.Meta{Namespace: "test", Name: "d"}}))

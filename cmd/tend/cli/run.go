@@ -13,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tendhq/tend/reconcile/inspect"
 	"github.com/tendhq/tend/reconcile/web/api"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/objects"
@@ -101,7 +100,8 @@ type command struct {
 	revision                                                      uint64
 	showSecrets, yes                                              bool
 	timeout                                                       time.Duration
-	given                                                         []string  // the flags that were
+	given, words                                                  []string  // the flags that were, and the other words
+	screen                                                        screen    // that Stdout is
 	terminal                                                      io.Writer // Stdout itself, for an editor
 
 	http    *http.Client
@@ -144,12 +144,8 @@ func Run(ctx context.Context, args []string, c Config) int {
 		r.Edit = r.runEditor
 	}
 	out := &output{Writer: r.Stdout}
-	r.terminal, r.Stdout = r.Stdout, out
+	r.terminal, r.Stdout, r.screen = r.Stdout, out, screenOf(r.Stdout, r.Getenv)
 	err := r.run(ctx, args)
-	if errors.Is(err, flag.ErrHelp) {
-		r.help(r.Stdout)
-		err = nil
-	}
 	if err == nil && out.err != nil {
 		err = fmt.Errorf("the output cannot be written: %w", out.err)
 	}
@@ -157,121 +153,63 @@ func Run(ctx context.Context, args []string, c Config) int {
 		fmt.Fprintf(r.Stderr, "%s: %s\n", r.Name, printable(err.Error()))
 	}
 	if errors.Is(err, errUsage) {
-		fmt.Fprintf(r.Stderr, "%s help lists the commands\n", r.Name)
+		if len(r.words) > 0 && verbs[r.words[0]].do != nil {
+			fmt.Fprintf(r.Stderr, "%s help %s shows how it is used\n", r.Name, r.words[0])
+		} else {
+			fmt.Fprintf(r.Stderr, "%s help lists the commands\n", r.Name)
+		}
 	}
 	return exitCode(err)
 }
 
-// verb is one command.
-type verb struct {
-	args  string // what it needs, as help shows it; in brackets: may be missing
-	flags string // that it takes, besides generalFlags
-	says  string
-	do    func(r *command, ctx context.Context, args []string) error
-}
-
-// generalFlags are those of the commands that use a service or a store.
-var generalFlags = []string{"server", "store", "timeout"}
-
-var verbs map[string]verb
-
-func init() { // not in the declaration: help and completion refer to it
-	verbs = map[string]verb{
-		"status":           {"", "o debug", "says whether all is well, and if not, what is wrong", (*command).status},
-		"kinds":            {"", "o", "lists the kinds of the server", (*command).listKinds},
-		"get":              {"KIND [KEY]", "o n l state debug show-secrets", "shows objects in a table, or one", (*command).get},
-		"describe":         {"KIND KEY", "o n show-secrets", "shows one object whole", (*command).describe},
-		"watch":            {"KIND", "o n revision show-secrets", "shows changes as they come", (*command).watch},
-		"apply":            {"-f FILE", "f n", "creates or replaces what a file declares", (*command).apply},
-		"edit":             {"KIND KEY", "n revision show-secrets", "opens an object in $EDITOR", (*command).edit},
-		"delete":           {"KIND KEY", "n revision", "asks for an object's deletion", (*command).remove},
-		"kick":             {"KIND KEY", "n", "has an object reconciled now", (*command).kick},
-		"pause":            {"KIND KEY", "n", "pauses an object on every server", act("pause", "is paused")},
-		"resume":           {"KIND KEY", "n", "ends a pause", act("resume", "is not paused")},
-		"remove-finalizer": {"KIND KEY NAME", "n", "takes a finalizer away by force", (*command).removeFinalizer},
-		"created":          {"KIND KEY NAME", "n", "says that the create of unknown outcome made the resource of that name", (*command).created},
-		"not-created":      {"KIND KEY", "n", "says that the create of unknown outcome made no resource", (*command).notCreated},
-		"adopt":            {"KIND [KEY] [ID]", "f n yes", "has objects take over resources that exist: one, or those of a file", (*command).adopt},
-		"forget-location":  {"KIND KEY", "n", "forgets where an object's resource lies", (*command).forgetLocation},
-		"why":              {"KIND KEY", "o n debug", "says why an object is not as declared, or not run", (*command).why},
-		"rewrite":          {"KIND", "", "stores objects of earlier versions, or under older keys, again", (*command).rewrite},
-		"copy":             {"FROM TO KIND ...", "", "copies kinds from one store to another, as they are stored", (*command).copy},
-		"completion":       {"SHELL", "", "prints a script for bash, zsh or fish", (*command).completion},
-	}
-}
-
 func (r *command) run(ctx context.Context, args []string) error {
+	if len(args) > 0 && args[0] == completes {
+		return r.complete(ctx, args[1:])
+	}
 	words, err := r.parse(args)
-	if err != nil {
+	r.words = words
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return r.help(ctx, words)
+	case err != nil:
 		return err
-	}
-	if len(words) == 0 {
+	case len(words) == 0:
 		return usage("there is no command")
-	}
-	if words[0] == "help" {
-		return flag.ErrHelp
 	}
 	v, known := verbs[words[0]]
 	if !known {
-		return usage("there is no command %q", words[0])
+		return r.noCommand(words[0])
 	}
-	fewest, most := 0, 0
-	if !strings.HasPrefix(v.args, "-") {
-		for word := range strings.FieldsSeq(v.args) {
-			if word == "..." { // any number of the word before
-				most = len(words)
-				break
-			}
-			most++
-			if !strings.HasPrefix(word, "[") {
-				fewest++
-			}
-		}
-	}
-	if n := len(words) - 1; n < fewest || n > most {
+	if !v.check(words[1:]) {
 		return usage("%s %s %s", r.Name, words[0], v.args)
 	}
-	if strings.HasPrefix(v.args, "KIND") && words[1] == "" { // of a variable that is not set
+	if v.takesKind() && len(words) > 1 && words[1] == "" { // of a variable that is not set
 		return usage("the kind is empty")
 	}
-	connects := words[0] != "completion" && words[0] != "copy"
 	for _, name := range r.given { // one that is ignored would be taken for one that counts
-		if !slices.Contains(strings.Fields(v.flags), name) && !(connects && slices.Contains(generalFlags, name)) {
+		if !v.takes(name) {
 			return usage("-%s is not for %s", name, words[0])
 		}
 	}
-	if connects {
+	if !v.alone {
 		if err := r.connect(ctx); err != nil {
-			return err
+			return r.withHint(ctx, err)
 		}
 		defer r.http.CloseIdleConnections()
 		if r.backend != nil {
 			defer r.backend.Close()
 		}
 	}
-	return v.do(r, ctx, words[1:])
+	return r.withHint(ctx, v.do(r, ctx, words[1:]))
 }
 
 // parse reads the flags, wherever they stand, and returns the other words.
 func (r *command) parse(args []string) (words []string, err error) {
-	f := flag.NewFlagSet(r.Name, flag.ContinueOnError)
-	f.SetOutput(io.Discard)
-	f.StringVar(&r.server, "server", "", "address of the service's objects")
-	f.StringVar(&r.store, "store", "", "address of a store")
-	f.StringVar(&r.debug, "debug", "", "address of the service's debug page")
-	f.StringVar(&r.output, "o", "table", "table, json or yaml")
-	f.StringVar(&r.namespace, "n", "", "namespace")
-	f.StringVar(&r.labels, "l", "", "labels")
-	f.StringVar(&r.states, "state", "", "states of objects, with commas between")
-	f.StringVar(&r.file, "f", "", "file of declarations")
-	f.Uint64Var(&r.revision, "revision", 0, "revision that the object must have")
-	f.DurationVar(&r.timeout, "timeout", defaultTimeout, "how long the service may take to begin an answer")
-	f.BoolVar(&r.showSecrets, "show-secrets", false, "show specs whose secrets are not known")
-	f.BoolVar(&r.yes, "yes", false, "do what is planned")
+	f := r.flagSet()
 	for {
 		if err := f.Parse(args); err != nil {
 			if errors.Is(err, flag.ErrHelp) {
-				return nil, err
+				return words, err
 			}
 			return nil, usage("%v", err)
 		}
@@ -290,33 +228,14 @@ func (r *command) parse(args []string) (words []string, err error) {
 	if r.timeout < 0 {
 		return nil, usage("-timeout is %v, want a time, or 0 for none", r.timeout)
 	}
-	if !slices.Contains([]string{"table", "json", "yaml"}, r.output) {
+	if !slices.Contains(forms, r.output) {
 		return nil, usage("-o is table, json or yaml")
 	}
 	return words, nil
 }
 
-func (r *command) help(w io.Writer) {
-	fmt.Fprintf(w, "%s shows and mends the objects of a service.\n\n  %s [-server URL | -store ADDRESS] [-o table|json|yaml] [-n NAMESPACE] [-l LABELS] COMMAND\n\n", r.Name, r.Name)
-	names := make([]string, 0, len(verbs))
-	for name := range verbs {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		fmt.Fprintf(w, "  %-32s %s\n", name+" "+verbs[name].args, verbs[name].says)
-	}
-	fmt.Fprintf(w, `
-URL is that of the service's objects, such as http://localhost:8085/objects; ADDRESS is file:PATH,
-etcd:[https://]HOST:PORT,.../PREFIX (ETCDCTL_* as for etcdctl) or postgres:DSN (PG* as for psql). They may stand in TEND_SERVER and TEND_STORE, and a bearer
-token in TEND_TOKEN.
-
-STATES, of get -state, are one or more of %s, with commas between.
-
-Exit codes: %d done, %d error (of status: it is not well), %d usage, %d not found, %d conflict, %d not allowed, %d invalid, %d unreachable,
-%d the kind's type is needed.
-`, strings.Join(inspect.States(), ", "), Done, Failed, Usage, NotFound, Conflict, NotAllowed, Invalid, Unreachable, NeedsType)
-}
+// forms are those of -o.
+var forms = []string{"table", "json", "yaml"}
 
 // connect makes the client, or opens the store.
 func (r *command) connect(ctx context.Context) error {
@@ -332,12 +251,8 @@ func (r *command) connect(ctx context.Context) error {
 	case r.showSecrets && (r.server != "" || r.Kinds != nil):
 		return usage("-show-secrets is for a store whose kinds are not known")
 	case r.server != "":
-		header := http.Header{}
-		if token := r.Getenv("TEND_TOKEN"); token != "" {
-			header.Set("Authorization", "Bearer "+token)
-		}
 		var err error
-		if r.client, err = api.NewClient(r.server, r.http, header); err != nil {
+		if r.client, err = api.NewClient(r.server, r.http, r.header()); err != nil {
 			return usage("%v", err)
 		}
 		return nil
@@ -345,6 +260,15 @@ func (r *command) connect(ctx context.Context) error {
 		return r.open(ctx)
 	}
 	return usage("neither -server nor -store is given, nor TEND_SERVER or TEND_STORE set")
+}
+
+// header is what requests to the service carry.
+func (r *command) header() http.Header {
+	header := http.Header{}
+	if token := r.Getenv("TEND_TOKEN"); token != "" {
+		header.Set("Authorization", "Bearer "+token)
+	}
+	return header
 }
 
 // kind is the kind of that name, of the server, of the host, or without its type.

@@ -11,11 +11,11 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 	"unicode"
 	"unicode/utf16"
 
+	"github.com/tendhq/tend/reconcile/inspect"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/objects"
 )
@@ -56,30 +56,6 @@ func word(s string) string {
 	return strings.NewReplacer("\n", `\n`, "\t", `\t`).Replace(printable(s))
 }
 
-func (r *command) listKinds(ctx context.Context, _ []string) error {
-	names := []string{}
-	if r.client == nil {
-		if r.Kinds == nil {
-			return errNoKinds
-		}
-		for _, k := range r.kinds {
-			names = append(names, k.Kind())
-		}
-	} else {
-		var err error
-		if names, err = r.client.Kinds(ctx); err != nil {
-			return err
-		}
-	}
-	if r.output != "table" {
-		return r.print(names)
-	}
-	for _, n := range names {
-		fmt.Fprintln(r.Stdout, word(n))
-	}
-	return nil
-}
-
 func (r *command) get(ctx context.Context, args []string) error {
 	if len(args) == 2 {
 		if r.labels != "" || r.states != "" || r.debug != "" {
@@ -96,58 +72,100 @@ func (r *command) get(ctx context.Context, args []string) error {
 		if r.output != "table" {
 			return r.printObject(o)
 		}
-		return r.table([]objects.Object{o})
+		return r.table([]objects.Object{o}, false)
 	}
 	if r.debug != "" && r.states == "" {
 		return usage("-debug is not for get without -state")
-	}
-	k, err := r.kind(args[0])
-	if err != nil {
-		return err
 	}
 	sel, err := store.ParseSelector(r.labels)
 	if err != nil {
 		return usage("-l: %v", err)
 	}
 	sel.Namespace = r.namespace
-	page, _, err := objects.List(ctx, k, objects.Query{Selector: sel})
-	if err != nil {
-		return err
-	}
-	if r.states != "" {
-		if page, err = r.inStates(ctx, k.Kind(), page); err != nil {
+	kinds := args[:1]
+	if args[0] == allKinds {
+		if kinds, err = r.kindNames(ctx); err != nil {
 			return err
 		}
 	}
-	if r.output == "table" {
-		return r.table(page)
+	var all []objects.Object
+	for _, name := range kinds {
+		page, err := r.list(ctx, name, sel)
+		if err != nil {
+			return err
+		}
+		all = append(all, page...)
 	}
-	all := make([]any, 0, len(page))
+	if r.output == "table" {
+		return r.table(all, args[0] == allKinds)
+	}
+	trees := make([]any, 0, len(all))
 	var broken []error
-	for _, o := range page {
+	for _, o := range all {
 		tree, err := treeOf(o)
 		if err != nil {
 			broken = append(broken, fmt.Errorf("%s %s: %w", o.Kind, o.Key(), err))
 			continue
 		}
-		all = append(all, tree)
+		trees = append(trees, tree)
 	}
-	return errors.Join(r.print(all), errors.Join(broken...))
+	return errors.Join(r.print(trees), errors.Join(broken...))
 }
 
-func (r *command) table(all []objects.Object) error {
-	w := tabwriter.NewWriter(r.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "KEY\tPHASE\tREADY\tGENERATION\tSEEN\tAGE\tREMARKS")
+// allKinds is the word that stands for every kind, of get.
+const allKinds = "all"
+
+// list is the objects of a kind that are asked for.
+func (r *command) list(ctx context.Context, kind string, sel store.Selector) ([]objects.Object, error) {
+	k, err := r.kind(kind)
+	if err != nil {
+		return nil, err
+	}
+	page, _, err := objects.List(ctx, k, objects.Query{Selector: sel})
+	if err == nil && r.states != "" {
+		page, err = r.inStates(ctx, kind, page)
+	}
+	return page, err
+}
+
+// table shows objects; kinds says that it names their kinds.
+func (r *command) table(all []objects.Object, kinds bool) error {
+	t := table{screen: r.screen, at: 2}
+	add := func(look, kind string, row ...string) {
+		if kinds {
+			row = append([]string{kind}, row...)
+		}
+		t.add(look, row...)
+	}
+	if kinds {
+		t.at++
+	}
+	add("", "KIND", "KEY", "PHASE", "READY", "GENERATION", "SEEN", "AGE", "REMARKS")
 	for _, o := range all {
 		if o.Err != nil {
-			fmt.Fprintf(w, "%s\t-\t-\t-\t-\t-\t%s\n", word(o.Key().String()), word(o.Err.Error()))
+			add(bad, word(o.Kind), word(o.Key().String()), "-", "-", "-", "-", "-", word(o.Err.Error()))
 			continue
 		}
 		ready, says := readiness(o)
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\t%s\n", word(o.Key().String()), word(cmp.Or(string(o.Phase), "-")), word(ready),
-			o.Generation, o.ObservedGeneration, age(o.Created), word(strings.Join(append(remarks(o), says...), "; ")))
+		add(lookOf(inspect.StateOf(o)), word(o.Kind), word(o.Key().String()), word(cmp.Or(string(o.Phase), "-")), word(ready),
+			fmt.Sprint(o.Generation), fmt.Sprint(o.ObservedGeneration), age(o.Created), word(strings.Join(append(remarks(o), says...), "; ")))
 	}
-	return w.Flush()
+	t.write(r.Stdout)
+	return nil
+}
+
+// ready is the state of inspect that is as declared.
+const ready = "ready"
+
+// lookOf is the colour of a state.
+func lookOf(state string) string {
+	switch state {
+	case ready:
+		return good
+	case "failing", "given up", "stuck", "undecodable", "standing off":
+		return bad
+	}
+	return warn
 }
 
 func age(t time.Time) string {
@@ -243,10 +261,10 @@ func (r *command) describe(ctx context.Context, args []string) error {
 	if r.output != "table" {
 		return r.printObject(o)
 	}
-	w := tabwriter.NewWriter(r.Stdout, 0, 0, 2, ' ', 0)
+	t := table{screen: r.screen}
 	line := func(name, text string) {
 		if text != "" {
-			fmt.Fprintf(w, "%s\t%s\n", name, word(text))
+			t.add("", name, word(text))
 		}
 	}
 	line("kind", o.Kind)
@@ -264,9 +282,7 @@ func (r *command) describe(ctx context.Context, args []string) error {
 	for _, c := range o.Conditions {
 		line("condition "+word(c.Type), conditionText(c))
 	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
+	t.write(r.Stdout)
 	tree, err := treeOf(o)
 	if err != nil {
 		return err
@@ -306,6 +322,7 @@ func (r *command) watch(ctx context.Context, args []string) error {
 	}); ok { // which may allow a namespace, and not all
 		events = server.WatchNamespace(ctx, r.namespace, store.Revision(r.revision))
 	}
+	all, left := 0, 0 // of the objects that there are at first
 	for e, err := range events {
 		if ctx.Err() != nil {
 			return nil // it was interrupted
@@ -313,8 +330,23 @@ func (r *command) watch(ctx context.Context, args []string) error {
 		if err != nil {
 			return err
 		}
-		if r.namespace != "" && e.Key.Namespace != r.namespace {
+		if r.namespace != "" && e.Key.Namespace != r.namespace && e.Kind != store.BatchSnapshotEnd {
 			continue
+		}
+		if r.output == "table" && e.Err == nil { // programs get what there is whole
+			switch {
+			case e.Kind == store.BatchSnapshotEnd:
+				if _, err := fmt.Fprintf(r.Stdout, "%d of %d are not as declared; changes follow\n", left, all); err != nil {
+					return err
+				}
+				continue
+			case e.Kind == store.BatchSnapshot:
+				all++
+				if e.HasObject && inspect.StateOf(e.Object) == ready {
+					continue
+				}
+				left++
+			}
 		}
 		if err := r.showEvent(e); err != nil {
 			return err
@@ -409,7 +441,7 @@ func (r *command) why(ctx context.Context, args []string) error {
 		return r.print(map[string]any{"kind": o.Kind, "key": o.Key().String(), "why": says})
 	}
 	for _, s := range says {
-		fmt.Fprintln(r.Stdout, word(s))
+		fmt.Fprintln(r.Stdout, wrapped(word(s), r.screen.width, "  "))
 	}
 	return nil
 }

@@ -12,7 +12,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/tendhq/tend/reconcile/inspect"
@@ -51,7 +50,12 @@ func (r *command) askPage(ctx context.Context, view url.Values, to any) error {
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		u.RawQuery = ""
-		return fmt.Errorf("the debug page at %s answers %s", u.Redacted(), resp.Status)
+		says := ""
+		if strings.HasPrefix(resp.Header.Get("Content-Type"), "text/plain") {
+			text, _ := io.ReadAll(io.LimitReader(resp.Body, 300))
+			says = ": " + strings.TrimSpace(string(text))
+		}
+		return fmt.Errorf("the debug page at %s answers %s%s", u.Redacted(), resp.Status, says)
 	}
 	if err := json.NewDecoder(io.LimitReader(resp.Body, 8<<20)).Decode(to); err != nil {
 		return fmt.Errorf("what is at %s is no debug page: %w", u.Redacted(), err)
@@ -80,7 +84,8 @@ func (r *command) showStatus(v *inspect.Verdict) error {
 	if r.output != "table" {
 		return r.print(v)
 	}
-	fmt.Fprintln(r.Stdout, word(v.Says))
+	look := map[string]string{inspect.Well: good, inspect.UnderWay: warn, inspect.NotWell: bad}
+	fmt.Fprintln(r.Stdout, r.screen.paint(look[v.Level], wrapped(word(v.Says), r.screen.width, "")))
 	var counts []string
 	for _, state := range inspect.States() {
 		if n := v.States[state]; n > 0 {
@@ -88,10 +93,10 @@ func (r *command) showStatus(v *inspect.Verdict) error {
 		}
 	}
 	if len(counts) > 0 {
-		fmt.Fprintln(r.Stdout, strings.Join(counts, ", "))
+		fmt.Fprintln(r.Stdout, wrapped(strings.Join(counts, ", "), r.screen.width, ""))
 	}
 	for _, n := range v.Notes {
-		fmt.Fprintln(r.Stdout, "note: "+word(n))
+		fmt.Fprintln(r.Stdout, wrapped("note: "+word(n), r.screen.width, "  "))
 	}
 	for i := range v.Causes {
 		r.showCause(v, &v.Causes[i])
@@ -100,26 +105,33 @@ func (r *command) showStatus(v *inspect.Verdict) error {
 		fmt.Fprintf(r.Stdout, "\nand %d more causes\n", v.More)
 	}
 	fmt.Fprintln(r.Stdout)
-	w := tabwriter.NewWriter(r.Stdout, 0, 0, 2, ' ', 0)
+	t := table{screen: r.screen, at: 1}
 	for _, p := range v.Under {
-		fmt.Fprintf(w, "%s\t%s\n", word(p.Name), word(p.Says))
+		t.add(look[p.Level], word(p.Name), word(p.Says))
 	}
-	return w.Flush()
+	t.write(r.Stdout)
+	return nil
 }
 
 // showCause prints a cause: what and why, then how many since when, then what to do.
 func (r *command) showCause(v *inspect.Verdict, c *inspect.Cause) {
-	fmt.Fprintf(r.Stdout, "\n%s: %s\n  %s", word(c.What), word(c.Why), word(c.Many()))
+	look := warn
+	if c.Grave {
+		look = bad
+	}
+	what := wrapped(word(c.What)+": "+word(c.Why), r.screen.width, "  ")
+	what = r.screen.paint(look, what[:len(word(c.What))]) + what[len(word(c.What)):]
+	about := word(c.Many())
 	if holds := c.Holding(); holds != "" {
-		fmt.Fprintf(r.Stdout, ", %s", word(holds))
+		about += ", " + word(holds)
 	}
 	if !c.Since.IsZero() {
-		fmt.Fprintf(r.Stdout, ", since %s (%s)", c.Since.UTC().Format(time.RFC3339), ageAt(c.Since, v.At))
+		about += fmt.Sprintf(", since %s (%s)", c.Since.UTC().Format(time.RFC3339), ageAt(c.Since, v.At))
 	}
 	if c.Example != "" {
-		fmt.Fprintf(r.Stdout, ", for example %s", word(c.Example))
+		about += ", for example " + word(c.Example)
 	}
-	fmt.Fprintln(r.Stdout)
+	fmt.Fprintf(r.Stdout, "\n%s\n%s\n", what, wrapped("  "+about, r.screen.width, "  "))
 	for _, do := range c.Do {
 		text := do
 		if _, known := verbs[do]; known {

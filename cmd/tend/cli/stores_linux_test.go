@@ -49,6 +49,7 @@ func mendsAStore(t *testing.T, d *disks, address string) {
 	now := func() *disk { return must(d.Get(ctx, stored.Key())) }
 	c := &tend{t: t, env: map[string]string{"TEND_STORE": address}}
 	wantAll(t, c.run(cli.Done, "", "get", "disk"), "prod/data")
+	wantAll(t, c.run(cli.Done, "", "kinds"), "\ndisk  1        -\n")
 	if text := c.run(cli.Done, "", "get", "disk", "prod/data", "-o", "yaml"); strings.Contains(text, "spec") || !strings.Contains(text, "cloud.example/disk") {
 		t.Errorf("without its type it shows:\n%s", text)
 	}

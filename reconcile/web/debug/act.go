@@ -30,10 +30,10 @@ var actionTexts = map[reconcile.Action]actionText{
 		"forget", "This takes the key out of the queue, and its attempts with it. It comes back as soon as a source names it.", "The key was forgotten.",
 	},
 	reconcile.ActionPause: {
-		"pause", "Nothing of this runs in this process until it is resumed or the process restarts. Runs that have begun go on, and other servers are not told.", "Paused, in this process.",
+		"pause here, until a restart", "Nothing of this runs in this process until it is resumed or the process restarts. Runs that have begun go on, and other servers are not told.", "Paused, in this process.",
 	},
 	reconcile.ActionResume: {
-		"resume", "What was paused on this page runs again.", "Resumed.",
+		"resume here", "What was paused on this page runs again.", "Resumed.",
 	},
 	actionWorkers: {
 		"set workers", "This is how many keys the controller runs at once, in this process, until it restarts. Runs that have begun go on.", "The number of workers was set.",
@@ -42,10 +42,10 @@ var actionTexts = map[reconcile.Action]actionText{
 		"reconcile now", "The object is reconciled at once, on the server that runs it, also if it was given up. A paused one is left alone.", "The object is reconciled, if it is not paused.",
 	},
 	objectPause: {
-		"pause object", "Every server is asked to leave the object alone until it is resumed, in its deletion too. Packages external and lifecycle do; other reconcilers have to look at Paused. This lasts over restarts.", "The object is paused.",
+		"pause on every server, until resumed", "Every server is asked to leave the object alone until it is resumed, in its deletion too. Packages external and lifecycle do; other reconcilers have to look at Paused. This lasts over restarts.", "The object is paused.",
 	},
 	objectResume: {
-		"resume object", "The object is reconciled again.", "The object is reconciled again.",
+		"resume on every server", "The object is reconciled again.", "The object is reconciled again.",
 	},
 	removeFinalizer: {
 		"remove finalizer", "The finalizer is taken away by force. What it protects, such as a resource in a cloud, may be left behind. If it is the last one and deletion was asked for, the object is gone.", "The finalizer was removed.",

@@ -160,7 +160,7 @@ var (
 	tagNames = strings.Fields(`!DOCTYPE html head meta title style body header nav a h1 p span main section h2 form input select option button table thead tr th tbody td pre div details summary svg defs marker path g rect text b i h3 figure figcaption polyline footer`)
 	// Of style and event handlers there is none.
 	attributes = strings.Fields(`html lang charset name content href class role method action type value placeholder aria-label scope data-label selected min max http-equiv width height viewBox id refX refY markerWidth markerHeight orient d marker-end x y rx aria-hidden tabindex preserveAspectRatio points title open`)
-	ownPlace   = regexp.MustCompile(`^#[a-z]+$`)
+	ownPlace   = regexp.MustCompile(`^#[a-z0-9-]+$`)
 	refresh    = regexp.MustCompile(`<meta http-equiv="refresh" content="[0-9]+">`)
 )
 

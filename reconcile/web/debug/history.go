@@ -33,6 +33,8 @@ type ring struct {
 	samples        [historyLength]sample
 	at             int
 	counts         [2]uint64 // when the last was taken
+	good           uint64    // runs that did not fail, by then
+	seen           time.Time // when there were more of them than before; zero: never
 	begun, current bool      // current: of the last sample, what is gone is dropped
 }
 
@@ -83,7 +85,9 @@ func (h *handler) keep() {
 		if !q.OldestReady.IsZero() {
 			one.oldest = uint32(max(now.Sub(q.OldestReady), 0) / time.Second)
 		}
-		ringOf(s.controllers, c.Name()).add([2]uint64{n.Runs(), n.Error + n.Terminal}, one)
+		r := ringOf(s.controllers, c.Name())
+		r.saw(goodRuns(n), now)
+		r.add([2]uint64{n.Runs(), n.Error + n.Terminal}, one)
 	}
 	for _, b := range h.buckets() {
 		st := b.Stats()
@@ -99,6 +103,38 @@ func (h *handler) keep() {
 			r.current = false
 		}
 	}
+}
+
+// goodRuns is how many runs have seen what they are about, and did not fail.
+func goodRuns(n reconcile.Counts) uint64 { return n.Success + n.Requeue + n.RequeueAfter }
+
+func (r *ring) saw(good uint64, now time.Time) {
+	if good > r.good {
+		r.seen = now
+	}
+	r.good = good
+}
+
+// lastSeen is when a run of each kind last succeeded, up to reconcile.SampleEvery later. Kinds of
+// which none did are left out.
+func (h *handler) lastSeen(now time.Time) map[string]time.Time {
+	all := map[string]time.Time{}
+	h.history.mu.Lock()
+	defer h.history.mu.Unlock()
+	for _, c := range h.controllers() {
+		r := h.history.controllers[c.Name()]
+		if r == nil {
+			continue
+		}
+		seen := r.seen
+		if goodRuns(c.Counts()) > r.good {
+			seen = now
+		}
+		if kind := c.Snapshot().Kind; kind != "" && seen.After(all[kind]) {
+			all[kind] = seen
+		}
+	}
+	return all
 }
 
 func ringOf(rings map[string]*ring, name string) *ring {

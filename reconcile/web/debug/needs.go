@@ -102,7 +102,7 @@ func (p *printer) needs(v *needsView) {
 	if v == nil {
 		return
 	}
-	s := section{Title: "What needs what", Columns: []string{"what", "", "of what", "why it cannot be used yet"}}
+	s := section{Title: "What needs what", Columns: []string{"what", "does", "of what", "why it cannot be used yet"}}
 	s.Note = "created from left to right, deleted from right to left; dashed: owned or watched, not waited for"
 	if v.More {
 		s.Note += "; not all is drawn"

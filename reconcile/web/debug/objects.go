@@ -377,6 +377,7 @@ func (p *printer) object(v *objectView) {
 	if v.Events != nil {
 		p.events("Events", v.Events, false)
 	}
+	p.byForce(v.objectRow)
 }
 
 // objectSections show an object, also on the page of its key.
@@ -485,12 +486,22 @@ func objectActions(r objectRow) (links []cell) {
 	for _, a := range []reconcile.Action{objectReconcile, pause} {
 		links = append(links, cell{Text: actionTexts[a].button, Link: link("ask", string(a), "kind", r.Kind, "key", r.Key)})
 	}
+	return links
+}
+
+// byForce adds what an operator does to an object when nothing else helps: below all else, so that
+// it is not clicked in passing.
+func (p *printer) byForce(r objectRow) {
+	if !p.may || r.Error != "" || len(r.Finalizers) == 0 || len(r.Key) > linkBytes {
+		return
+	}
+	s := section{Title: "By force", Note: "What a finalizer protects, such as a resource in a cloud, is left behind."}
 	for _, f := range r.Finalizers {
-		links = append(links, cell{
-			Text: actionTexts[removeFinalizer].button + " " + clean(f), Look: "danger", Link: link("ask", string(removeFinalizer), "kind", r.Kind, "key", r.Key, "finalizer", f),
+		s.Actions = append(s.Actions, cell{
+			Text: actionTexts[removeFinalizer].button + " " + clean(f) + " …", Look: "danger", Link: link("ask", string(removeFinalizer), "kind", r.Kind, "key", r.Key, "finalizer", f),
 		})
 	}
-	return links
+	p.add(s)
 }
 
 // carryOutOn does an action on an object, or on the inventory of a kind.

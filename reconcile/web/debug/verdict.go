@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/inspect"
@@ -57,11 +58,11 @@ func levelTone(level string) string {
 }
 
 // verdict adds what the page opens with: counts, causes, kinds, and what is underneath.
-func (p *printer) verdict(v *inspect.Verdict) {
+func (p *printer) verdict(v *inspect.Verdict, seen map[string]time.Time) {
 	p.Says, p.Tone = clean(v.Says), levelTone(v.Level)
 	p.add(section{Tiles: tiles(v), Note: clean(strings.Join(v.Notes, "; "))})
 	p.causes(v)
-	p.kinds(v)
+	p.kinds(v, seen)
 	s := section{Title: "Underneath", ID: "underneath"}
 	for _, x := range v.Under {
 		says := long(x.Says)
@@ -202,13 +203,13 @@ func (p *printer) doing(do string, c *inspect.Cause) cell {
 }
 
 // kinds adds a line with a bar for each kind, and a cell for each object where there are few.
-func (p *printer) kinds(v *inspect.Verdict) {
+func (p *printer) kinds(v *inspect.Verdict, seen map[string]time.Time) {
 	if len(v.Kinds) == 0 {
 		return
 	}
 	s := section{Title: "Objects", ID: "objects", Of: "kinds", Columns: append([]string{"kind", "objects"}, objectLooks...)}
 	s.Columns[len(s.Columns)-1] = stateText(asDeclared)
-	s.Columns = append(s.Columns, "bar")
+	s.Columns = append(s.Columns, "last seen", "bar")
 	cells := section{Title: "One by one", ID: "cells", Fold: true}
 	for _, k := range v.Kinds {
 		row := []cell{linked(k.Kind, link("view", "objects", "kind", k.Kind)), number(k.Total)}
@@ -227,7 +228,12 @@ func (p *printer) kinds(v *inspect.Verdict) {
 		if k.Error != "" {
 			row[1] = bad(k.Error)
 		}
-		s.Rows = append(s.Rows, append(row, barOf(k)))
+		last, old := p.seen(v, k.Kind, seen[k.Kind])
+		bar := barOf(k)
+		if old {
+			bar.Look += " old"
+		}
+		s.Rows = append(s.Rows, append(row, last, bar))
 		if len(k.Cells) > 0 {
 			cells.Field = append(cells.Field, fieldRow{clean(k.Kind), cellsOf(k)})
 		}
@@ -237,6 +243,30 @@ func (p *printer) kinds(v *inspect.Verdict) {
 		cells.Legend = legend(v)
 		p.later(cells)
 	}
+}
+
+// seen says when a run of a kind last succeeded, and whether what is shown of the kind is from
+// before something failed that has not worked since.
+func (p *printer) seen(v *inspect.Verdict, kind string, at time.Time) (says cell, old bool) {
+	for i := range v.Causes {
+		c := &v.Causes[i]
+		switch {
+		case c.What == "store" && (at.IsZero() || c.Since.Before(at)):
+			at, old = c.Since, true
+		case c.What == "store":
+			old = true
+		case c.Kind == kind && (c.What == "fails" || c.What == "panics") && !at.IsZero() && at.Before(c.Since.Add(reconcile.SampleEvery)):
+			old = true
+		}
+	}
+	if at.IsZero() {
+		return cell{}, old
+	}
+	says = plain(shortest(p.now.Sub(at)) + " ago")
+	if old {
+		says.Text, says.Look = "not for "+shortest(p.now.Sub(at)), "warn"
+	}
+	return says, old
 }
 
 func legend(v *inspect.Verdict) (all []cell) {

@@ -1,7 +1,6 @@
 package debug
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,12 +11,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
-	"github.com/tendhq/tend/reconcile/external"
 	"github.com/tendhq/tend/reconcile/inspect"
 	"github.com/tendhq/tend/store"
-	"github.com/tendhq/tend/store/cache"
 )
 
 // What the views are made of. This is also what ?format=json gives.
@@ -30,17 +26,20 @@ type (
 		Refresh int       `json:"refresh,omitempty"` // seconds until the browser asks again; 0: it does not
 		Done    string    `json:"done,omitempty"`    // what the request before this one did
 		Unfold  bool      `json:"-"`                 // what is folded
+		Open    []string  `json:"-"`                 // the same, of these sections
 
-		Overview   *overview        `json:"overview,omitempty"`
-		Verdict    *inspect.Verdict `json:"verdict,omitempty"` // of the page and of view=status
-		Controller *oneView         `json:"controller,omitempty"`
-		Key        *keyView         `json:"key,omitempty"`
-		Events     *eventsView      `json:"events,omitempty"`
-		Drift      *driftView       `json:"drift,omitempty"`
-		Search     *searchView      `json:"search,omitempty"`
-		Objects    *objectsView     `json:"objects,omitempty"`
-		Object     *objectView      `json:"object,omitempty"`
-		Ask        *askView         `json:"ask,omitempty"`
+		Overview *overview        `json:"overview,omitempty"`
+		Verdict  *inspect.Verdict `json:"verdict,omitempty"` // of the page and of view=status
+		// Seen is when a run of each kind last succeeded, in the last hour or before.
+		Seen       map[string]time.Time `json:"lastSeen,omitempty"`
+		Controller *oneView             `json:"controller,omitempty"`
+		Key        *keyView             `json:"key,omitempty"`
+		Events     *eventsView          `json:"events,omitempty"`
+		Drift      *driftView           `json:"drift,omitempty"`
+		Search     *searchView          `json:"search,omitempty"`
+		Objects    *objectsView         `json:"objects,omitempty"`
+		Object     *objectView          `json:"object,omitempty"`
+		Ask        *askView             `json:"ask,omitempty"`
 	}
 
 	overview struct {
@@ -215,9 +214,11 @@ type (
 	}
 
 	eventsView struct {
-		Kind   string      `json:"kind,omitempty"`
-		Key    string      `json:"key,omitempty"`
-		Events []eventView `json:"events"`
+		Kind     string      `json:"kind,omitempty"`
+		Key      string      `json:"key,omitempty"`
+		Contains string      `json:"contains,omitempty"` // part of kind, key, reason or message
+		Type     string      `json:"only,omitempty"`     // "warnings"; empty: all
+		Events   []eventView `json:"events"`
 	}
 
 	driftView struct {
@@ -266,7 +267,7 @@ func (h *handler) makeView(ctx context.Context, q url.Values) (*view, error) {
 	}
 	v := &view{Title: h.o.Title, At: time.Now(), Actions: h.o.Authorise != nil, Done: actionTexts[reconcile.Action(q.Get("done"))].done}
 	var err error
-	v.Unfold = q.Get("unfold") == "all"
+	v.Unfold, v.Open = q.Get("unfold") == "all", q["open"]
 	if v.Refresh, err = readRefresh(q.Get("refresh")); err != nil {
 		return nil, err
 	}
@@ -277,6 +278,7 @@ func (h *handler) makeView(ctx context.Context, q url.Values) (*view, error) {
 		v.Objects, err = h.objectPage(ctx, q)
 	case q.Get("view") == "status":
 		v.Verdict, err = h.looker.Look(ctx)
+		v.Seen = h.lastSeen(v.At)
 	case q.Get("view") == "object":
 		v.Object, err = h.object(ctx, q.Get("kind"), q.Get("key"))
 	case q.Get("view") == "search":
@@ -293,7 +295,7 @@ func (h *handler) makeView(ctx context.Context, q url.Values) (*view, error) {
 		v.Controller, err = h.one(ctx, q)
 	default:
 		if v.Verdict, err = h.looker.Look(ctx); err == nil {
-			v.Overview = h.overview()
+			v.Overview, v.Seen = h.overview(), h.lastSeen(v.At)
 		}
 	}
 	if err != nil {
@@ -306,210 +308,6 @@ func (h *handler) makeView(ctx context.Context, q url.Values) (*view, error) {
 	return v, nil
 }
 
-func (h *handler) overview() *overview {
-	v := &overview{
-		Checks: h.manager.Checks(), Graph: text(h.manager.Mermaid()), WakesWhat: h.manager.Graph(),
-		// Empty lists: JSON's null is none, for those that go through them.
-		Controllers: []summary{}, Running: []runRow{}, Caches: []cacheView{},
-	}
-	v.WakesWhat.Nodes = append([]reconcile.GraphNode{}, v.WakesWhat.Nodes...)
-	v.WakesWhat.Edges = append([]reconcile.GraphEdge{}, v.WakesWhat.Edges...)
-	for _, c := range h.controllers() {
-		snap, stats := c.Snapshot(), c.QueueStats()
-		v.Controllers = append(v.Controllers, summarise(snap, stats))
-		for _, r := range snap.Running {
-			v.Running = append(v.Running, runRow{c.Name(), fewKeys(r)})
-		}
-		for _, l := range c.Leases() {
-			v.Leases = append(v.Leases, leaseView{c.Name(), l})
-		}
-	}
-	slices.SortStableFunc(v.Running, func(a, b runRow) int { return a.Since.Compare(b.Since) })
-	v.Busy = len(v.Running)
-	v.Running = v.Running[:min(len(v.Running), someRows)]
-	h.surroundings(v)
-	v.History = h.history.view()
-	v.Needs = h.kindsThatNeed()
-	return v
-}
-
-// surroundings is what there is besides controllers.
-func (h *handler) surroundings(v *overview) {
-	for _, b := range h.buckets() {
-		s := b.Stats()
-		v.Buckets = append(v.Buckets, bucketView{s.Name, float64(s.PerSecond), s.Burst, s.Tokens, s.Until})
-	}
-	for _, r := range h.manager.Runners() {
-		if c, ok := r.(interface{ Snapshot() cache.Snapshot }); ok {
-			v.Caches = append(v.Caches, cacheOf(c.Snapshot()))
-		}
-	}
-	for _, i := range h.o.Inventories {
-		v.Inventories = append(v.Inventories, inventoryOf(i.Snapshot()))
-	}
-	for _, s := range h.o.Sections {
-		v.Sections = append(v.Sections, sectionView{s.Title, slices.Clone(s.Rows())})
-	}
-	v.Events = h.eventsOf("", store.Key{}, someRows)
-}
-
-func summarise(s reconcile.Snapshot, q queue.Stats) summary {
-	return summary{
-		Name: s.Name, Kind: s.Kind, Placement: s.Placement, Shards: s.Shards, Held: s.Held,
-		Workers: s.Workers, Active: s.Active,
-		Keys:  q.Ready + q.Delayed + q.BackingOff + q.Throttled + q.Held + q.Running + q.Parked,
-		Ready: q.Ready, Delayed: q.Delayed, BackingOff: q.BackingOff, Throttled: q.Throttled,
-		Kept: q.Held, Running: q.Running, Parked: q.Parked, Oldest: q.OldestReady,
-		Paused: q.HeldBy, Waiting: s.Waiting, Error: s.Error, Slowed: s.Slowed, Runs: s.Runs,
-	}
-}
-
-// fewKeys shortens a batch.
-func fewKeys(r reconcile.RunSnapshot) reconcile.RunSnapshot {
-	if n := len(r.Keys); n > fewRows {
-		r.Keys = append(r.Keys[:fewRows:fewRows], fmt.Sprintf("… and %d more", n-fewRows))
-	}
-	return r
-}
-
-func cacheOf(s cache.Snapshot) cacheView {
-	v := cacheView{
-		Name: s.Name, Kind: s.Kind, Objects: s.Objects, Revision: s.Revision, Synced: s.Synced,
-		Connected: s.Connected, Idle: s.Idle, Since: s.Since, Undecodable: len(s.Undecodable),
-		Snapshots: s.Snapshots, Restores: s.Restores, Waiters: s.Waiters,
-	}
-	for _, c := range s.Consumers {
-		v.Pending = max(v.Pending, c.Pending)
-	}
-	if s.Err != nil {
-		v.Error = fmt.Sprint(s.Err)
-	}
-	return v
-}
-
-func (h *handler) one(ctx context.Context, q url.Values) (*oneView, error) {
-	c, ok := h.controller(q.Get("c"))
-	if !ok {
-		return nil, fmt.Errorf("%w: no controller of that name", errNoView)
-	}
-	f, err := readFilter(q)
-	if err != nil {
-		return nil, err
-	}
-	page, err := c.Keys(ctx, f.query)
-	if err != nil {
-		return nil, err
-	}
-	snap := c.Snapshot()
-	v := &oneView{
-		Summary: summarise(snap, c.QueueStats()), History: h.history.view().one(c.Name()), Leases: c.Leases(),
-		Running: []reconcile.RunSnapshot{}, Sources: append([]reconcile.SourceSnapshot{}, snap.Sources...),
-		Keys: keysView{Keys: make([]keyRow, 0, len(page.Keys)), Looked: page.Looked, filter: f},
-	}
-	for _, r := range snap.Running {
-		v.Running = append(v.Running, fewKeys(r))
-	}
-	for _, k := range page.Keys {
-		v.Keys.Keys = append(v.Keys.Keys, rowOf(k, snap))
-	}
-	if page.More {
-		v.Keys.Next = text(f.at(page.Next).link())
-	}
-	if snap.Kind != "" && f.plain() {
-		v.Events = h.eventsOf(snap.Kind, store.Key{}, fewRows)
-	}
-	return v, nil
-}
-
-func (h *handler) key(ctx context.Context, name, printed string) (*keyView, error) {
-	c, ok := h.controller(name)
-	if !ok {
-		return nil, fmt.Errorf("%w: no controller of that name", errNoView)
-	}
-	snap := c.Snapshot()
-	if k, err := store.ParseKey(printed); err == nil && snap.Kind != "" {
-		printed = k.String() // of an object: "/a" is "a"
-	}
-	v := &keyView{Controller: name, Key: printed, exact: printed, Recent: c.RecentRuns(ctx, printed)}
-	if k, ok := c.Key(ctx, printed); ok {
-		row := rowOf(k, snap)
-		v.State = &row
-		if r, ok := runOf(printed, snap); ok {
-			r = fewKeys(r)
-			stack, _ := c.Stack(printed)
-			v.Run, v.Stack = &r, text(stack)
-		}
-	} else if l, ok := c.LeaseOf(ctx, printed); ok && !l.Running {
-		v.Elsewhere = elsewhere(l, snap)
-	}
-	if _, err := h.objectKind(snap.Kind); err == nil {
-		if o, err := h.object(ctx, snap.Kind, printed); err == nil {
-			o.Keys, o.Events = nil, nil // they are on this page
-			v.Object = o
-		}
-	}
-	if key, err := store.ParseKey(printed); err == nil && snap.Kind != "" {
-		v.Events = h.eventsOf(snap.Kind, key, manyRows)
-	}
-	return v, nil
-}
-
-// elsewhere says which server runs the keys of a lease whose keys this one does not run; c is the
-// controller.
-func elsewhere(l reconcile.LeaseSnapshot, c reconcile.Snapshot) string {
-	switch {
-	case l.Held && slices.Contains(c.Loading, l.Shard):
-		return fmt.Sprintf("This server holds the lease of this key, %s, and runs the key once cache %s has listed its shard. Until then no server does.", l.Name, c.LoadingFrom)
-	case l.Held:
-		return fmt.Sprintf("This server holds the lease of this key, %s, and does not run the key yet. Until then no server does.", l.Name)
-	case l.Holder == "":
-		return fmt.Sprintf("This server does not hold the lease of this key, %s, and has not heard of one that does.", l.Name)
-	}
-	return fmt.Sprintf("This server does not hold the lease of this key, %s: %s does, and runs the key.", l.Name, l.Holder)
-}
-
-// search looks for keys in all controllers.
-func (h *handler) search(ctx context.Context, contains string) (*searchView, error) {
-	v := &searchView{Contains: contains, Keys: []controllerKey{}}
-	if contains == "" {
-		return v, nil
-	}
-	for _, c := range h.controllers() {
-		page, err := c.Keys(ctx, reconcile.KeyQuery{Contains: contains, Limit: someRows})
-		if err != nil {
-			return nil, err
-		}
-		snap := c.Snapshot()
-		for _, k := range page.Keys {
-			v.Keys = append(v.Keys, controllerKey{Controller: c.Name(), keyRow: rowOf(k, snap)})
-		}
-		if page.More {
-			v.More = append(v.More, c.Name())
-		}
-	}
-	h.searchObjects(ctx, v)
-	return v, nil
-}
-
-// ask gives the question that comes before an action.
-func (h *handler) ask(ctx context.Context, q url.Values) (*askView, error) {
-	a := Action{Do: reconcile.Action(q.Get("ask")), Controller: q.Get("c"), Key: q.Get("key"), Kind: q.Get("kind"), Finalizer: q.Get("finalizer")}.fields()
-	says, known := actionTexts[a.Do]
-	c, ok := h.controller(a.Controller)
-	switch {
-	case !known:
-		return nil, fmt.Errorf("%w: %w", errBadQuery, errNoAction)
-	case h.o.Authorise == nil:
-		return nil, fmt.Errorf("%w: no action is allowed", errNoView)
-	case onObjects(a.Do):
-		return &askView{a, says.question, a}, ctx.Err()
-	case !ok:
-		return nil, fmt.Errorf("%w: no controller of that name", errNoView)
-	}
-	a.Workers = c.Snapshot().Workers
-	return &askView{a, says.question, a}, ctx.Err()
-}
-
 // readRefresh reads after how many seconds the page is to be loaded again.
 func readRefresh(s string) (seconds int, err error) {
 	if s == "" {
@@ -520,111 +318,6 @@ func readRefresh(s string) (seconds int, err error) {
 		return 0, fmt.Errorf("%w: refresh is a number of seconds from 1 to 3600", errBadQuery)
 	}
 	return seconds, nil
-}
-
-func (h *handler) events(q url.Values) (*eventsView, error) {
-	if h.o.Events == nil {
-		return nil, fmt.Errorf("%w: no events are kept", errNoView)
-	}
-	kind, of := q.Get("kind"), store.Key{}
-	if text := q.Get("key"); text != "" {
-		key, err := store.ParseKey(text)
-		if err != nil {
-			return nil, fmt.Errorf("%w: %w", errBadQuery, err)
-		}
-		of = key
-	}
-	return &eventsView{Kind: kind, Key: q.Get("key"), Events: h.eventsOf(kind, of, manyRows)}, nil
-}
-
-func (h *handler) eventsOf(kind string, key store.Key, limit int) []eventView {
-	if h.o.Events == nil {
-		return nil
-	}
-	events := h.o.Events.Events(kind, key, limit)
-	rows := make([]eventView, 0, len(events))
-	for _, e := range events {
-		sort := "Normal"
-		if e.Warning {
-			sort = "Warning"
-		}
-		rows = append(rows, eventView{e.Time, sort, e.Reason, e.Message, e.Kind, e.Key.String(), e.Count})
-	}
-	return rows
-}
-
-// The lists of a report, in the order in which they matter.
-var lists = []string{"orphans", "different", "missing", "unclaimed", "duplicates", "letter case", "unreadable", "unsettled"}
-
-func findings(r *external.Report, list string) ([]external.Finding, bool) {
-	switch list {
-	case "orphans":
-		return r.Orphans, true
-	case "different":
-		return r.Different, true
-	case "missing":
-		return r.Missing, true
-	case "unclaimed":
-		return r.Unclaimed, true
-	case "duplicates":
-		return r.Duplicates, true
-	case "letter case":
-		return r.LetterCase, true
-	case "unreadable":
-		return r.Unreadable, true
-	case "unsettled":
-		return r.Unsettled, true
-	}
-	return nil, false
-}
-
-func inventoryOf(s external.InventorySnapshot) inventoryView {
-	v := inventoryView{Kind: s.Kind, Listed: s.Listed, Held: s.Held, Findings: map[string]int{}}
-	if r := s.Report; r != nil {
-		v.At, v.Declared, v.Ours, v.Foreign = r.Listed, r.Declared, r.Ours, r.Foreign
-		for _, list := range lists {
-			found, _ := findings(r, list)
-			v.Findings[list] = len(found)
-		}
-	}
-	return v
-}
-
-func (h *handler) drift(q url.Values) (*driftView, error) {
-	v := &driftView{Kind: q.Get("kind"), List: q.Get("list"), Findings: []findingView{}}
-	skip, err := strconv.Atoi(cmp.Or(q.Get("skip"), "0"))
-	if err != nil || skip < 0 {
-		return nil, fmt.Errorf("%w: skip", errBadQuery)
-	}
-	for _, i := range h.o.Inventories {
-		s := i.Snapshot()
-		if s.Kind != v.Kind || s.Report == nil {
-			continue
-		}
-		found, ok := findings(s.Report, v.List)
-		if !ok {
-			return nil, fmt.Errorf("%w: no list of that name", errNoView)
-		}
-		v.Total, v.Skip = len(found), min(skip, len(found))
-		found = found[v.Skip:]
-		if len(found) > pageRows {
-			found = found[:pageRows]
-			v.Next = text(link("view", "drift", "kind", v.Kind, "list", v.List, "skip", strconv.Itoa(v.Skip+pageRows)))
-		}
-		for _, f := range found {
-			v.Findings = append(v.Findings, findingOf(f))
-		}
-		return v, nil
-	}
-	return nil, fmt.Errorf("%w: no report about that kind", errNoView)
-}
-
-func findingOf(f external.Finding) findingView {
-	v := findingView{Key: f.Key.String(), ID: f.ID, Diff: f.Diff}
-	if f.Mark != nil {
-		v.Mark = fmt.Sprintf("%s/%s %s %s", f.Mark.Installation, f.Mark.Kind, f.Mark.Key, f.Mark.UID)
-	}
-	return v
 }
 
 // link is the query of a view.
