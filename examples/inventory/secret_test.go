@@ -60,7 +60,7 @@ func TestCredentialsAreSaidNowhere(t *testing.T) {
 	}
 	said := map[string]string{}
 	said["the metrics"] = fetch(t, url+"/metrics")
-	for _, view := range []string{"?", "?c=bucket", "?c=buckets&key=acme-denied", "?c=buckets&key=acme-cut", "?view=events"} {
+	for _, view := range []string{"?", "?c=bucket", "?c=bucket&key=acme-denied", "?c=bucket&key=acme-cut", "?view=events"} {
 		for _, format := range []string{"html", "json", "text"} {
 			said["the debug page as "+format] += fetch(t, url+"/debug"+view+"&format="+format)
 		}
