@@ -388,7 +388,7 @@ func TestHappyPathSaysNoError(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out strings.Builder
-		o, err := parseOptions([]string{"-file", file, "-store", "file:"+filepath.Join(dir, "roles.db"), "-dsn", dsn, "-once", "-timeout", "5m"}, &out)
+		o, err := parseOptions([]string{"-file", file, "-store", "file:" + filepath.Join(dir, "roles.db"), "-dsn", dsn, "-once", "-timeout", "5m"}, &out)
 		if err != nil {
 			t.Fatal(err)
 		}
