@@ -33,7 +33,7 @@ func TestBytesPerKeyInEveryState(t *testing.T) {
 	const n, most, mostQueued = 500_000, 66, 75
 	keys := stringKeys(n)
 	for _, state := range []string{"queued", "delayed", "failed"} {
-		q, err := queue.New(&queue.Options[string]{Policy: queue.Backoff{Base: time.Hour, Jitter: queue.NoJitter}.Policy()})
+		q, err := queue.New(&queue.Options[string]{Policy: queue.Backoff{Base: time.Hour, NoJitter: true}.Policy()})
 		if err != nil {
 			t.Fatal(err)
 		}

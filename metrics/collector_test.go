@@ -219,7 +219,7 @@ func TestResultsAreCountedByName(t *testing.T) {
 		ctl, err := reconcile.New("r", reconcile.Func[string](func(_ context.Context, key string) (reconcile.Result, error) {
 			return results[key]()
 		}), &reconcile.Options[string]{
-			Backoff: queue.Backoff{Base: time.Hour, Jitter: queue.NoJitter}, Logger: slog.New(slog.DiscardHandler),
+			Backoff: queue.Backoff{Base: time.Hour, NoJitter: true}, Logger: slog.New(slog.DiscardHandler),
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -14,7 +14,7 @@ func Example() {
 	q, err := queue.New(&queue.Options[string]{
 		Name:   "buckets",
 		Shards: 1, // one order, so that the output is always the same
-		Policy: queue.Backoff{Base: 10 * time.Millisecond, Jitter: queue.NoJitter}.Policy(),
+		Policy: queue.Backoff{Base: 10 * time.Millisecond, NoJitter: true}.Policy(),
 	})
 	if err != nil {
 		fmt.Println(err)

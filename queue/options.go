@@ -215,23 +215,12 @@ func unfit(t reflect.Type) string {
 // A negative delay parks the key.
 type Policy func(attempt int, err error) time.Duration
 
-// Jitter says how random a backoff is.
-type Jitter uint8
-
-const (
-	// FullJitter draws the delay from the whole of (0, d]: keys that failed
-	// together do not come back together.
-	FullJitter Jitter = iota
-	// NoJitter waits exactly d.
-	NoJitter
-)
-
 // Backoff doubles the delay with each failure: the n-th, from 0, is drawn from
-// (0, min(Max, Base·2ⁿ)].
+// (0, min(Max, Base·2ⁿ)], so that keys that failed together do not come back together.
 type Backoff struct {
-	Base   time.Duration // first bound; default 100 ms
-	Max    time.Duration // largest bound; default 5 min
-	Jitter Jitter        // default FullJitter
+	Base     time.Duration // first bound; default 100 ms
+	Max      time.Duration // largest bound; default 5 min
+	NoJitter bool          // the delay is min(Max, Base·2ⁿ)
 }
 
 // Defaults of Backoff.
@@ -247,7 +236,7 @@ func (b Backoff) Policy() Policy {
 	b.Max = max(cmp.Or(max(b.Max, 0), DefaultMax), b.Base)
 	return func(attempt int, _ error) time.Duration {
 		d := doubled(b.Base, attempt, b.Max)
-		if b.Jitter == NoJitter {
+		if b.NoJitter {
 			return d
 		}
 		return 1 + rand.N(d)

@@ -109,7 +109,7 @@ func TestBackoffIsBoundedAndJittered(t *testing.T) {
 			t.Errorf("%+v: %d different delays of 800, want full jitter", c.b, len(different))
 		}
 	}
-	exact := Backoff{Base: time.Second, Max: 5 * time.Second, Jitter: NoJitter}.Policy()
+	exact := Backoff{Base: time.Second, Max: 5 * time.Second, NoJitter: true}.Policy()
 	for n, want := range []time.Duration{1, 2, 4, 5, 5} {
 		if got := exact(n, nil); got != want*time.Second {
 			t.Errorf("delay %d is %v, want %vs", n, got, want)
@@ -183,7 +183,7 @@ func TestNewRefusesOptionsThatMakeNoSense(t *testing.T) {
 // Retry(nil, 0) is a backoff without an error: it grows, and keeps the attempts.
 // case 153
 func TestRetryWithoutErrorBacksOff(t *testing.T) {
-	o := &Options[string]{Policy: Backoff{Base: time.Second, Jitter: NoJitter}.Policy()}
+	o := &Options[string]{Policy: Backoff{Base: time.Second, NoJitter: true}.Policy()}
 	bubble(t, o, func(t *testing.T, q *Queue[string]) {
 		add(t, q, "k")
 		for n, want := range []time.Duration{0, 1, 2, 4} {

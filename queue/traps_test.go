@@ -20,7 +20,7 @@ import (
 // promise Q4; control: with settle treating every add as urgent it ran without end
 // at one instant (before runs had its limit); with mergeBackoff doing so it failed too.
 func TestFailingKeyThatAddsItselfBacksOff(t *testing.T) {
-	o := &Options[string]{Shards: 1, Policy: Backoff{Base: 5 * time.Millisecond, Jitter: NoJitter}.Policy()}
+	o := &Options[string]{Shards: 1, Policy: Backoff{Base: 5 * time.Millisecond, NoJitter: true}.Policy()}
 	bubble(t, o, func(t *testing.T, q *Queue[string]) {
 		add(t, q, "k")
 		n := runs(t, q, 2*time.Second, func(it Item[string]) {
@@ -140,7 +140,7 @@ func TestFailuresQueueUpNoDebt(t *testing.T) {
 // with discard not dropping the record, 1,000.
 func TestNothingIsKept(t *testing.T) {
 	o := &Options[string]{
-		Policy: Backoff{Base: time.Second, Max: 10 * time.Second, Jitter: NoJitter}.Policy(),
+		Policy: Backoff{Base: time.Second, Max: 10 * time.Second, NoJitter: true}.Policy(),
 		Tenant: func(key string) string { return key[:1] },
 	}
 	bubble(t, o, func(t *testing.T, q *Queue[string]) {

@@ -57,7 +57,7 @@ func TestAnotherErrorWithinARowIsLogged(t *testing.T) {
 			}
 			return result{}, nil
 		}), &reconcile.Options[string]{
-			Logger: slog.New(slog.NewTextHandler(b, &slog.HandlerOptions{Level: slog.LevelInfo})), Backoff: queue.Backoff{Base: time.Second, Max: time.Second, Jitter: queue.NoJitter},
+			Logger: slog.New(slog.NewTextHandler(b, &slog.HandlerOptions{Level: slog.LevelInfo})), Backoff: queue.Backoff{Base: time.Second, Max: time.Second, NoJitter: true},
 		})
 		add(t, c, "k")
 		start(t, c)

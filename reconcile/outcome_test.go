@@ -23,7 +23,7 @@ type result = reconcile.Result
 
 // exactly is a backoff without chance: base, 2·base, 4·base and so on.
 func exactly(base time.Duration) queue.Backoff {
-	return queue.Backoff{Base: base, Max: time.Hour, Jitter: queue.NoJitter}
+	return queue.Backoff{Base: base, Max: time.Hour, NoJitter: true}
 }
 
 // script answers the n-th run with the n-th outcome, and with success after the
@@ -679,7 +679,7 @@ func TestBackoffGrowsAgainAfterALongIdleTime(t *testing.T) {
 		r := script[string](fails(errBoom), fails(errBoom), succeeds(result{RequeueAfter: 24 * time.Hour}),
 			fails(errBoom), fails(errBoom), fails(errBoom))
 		c := newController(t, r, &reconcile.Options[string]{
-			Backoff: queue.Backoff{Base: time.Second, Max: time.Minute, Jitter: queue.NoJitter},
+			Backoff: queue.Backoff{Base: time.Second, Max: time.Minute, NoJitter: true},
 		})
 		add(t, c, "k")
 		start(t, c)

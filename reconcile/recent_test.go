@@ -16,7 +16,7 @@ import (
 // startOne runs a controller in a bubble until the test ends.
 func startOne[K comparable](t *testing.T, r reconcile.Func[K], change func(*reconcile.Options[K])) *reconcile.Controller[K] {
 	t.Helper()
-	o := &reconcile.Options[K]{Logger: slog.New(slog.DiscardHandler), Backoff: queue.Backoff{Base: time.Minute, Max: time.Minute, Jitter: queue.NoJitter}}
+	o := &reconcile.Options[K]{Logger: slog.New(slog.DiscardHandler), Backoff: queue.Backoff{Base: time.Minute, Max: time.Minute, NoJitter: true}}
 	if change != nil {
 		change(o)
 	}

@@ -37,7 +37,6 @@ type app struct {
 	// What assemble puts together.
 	program    *program.Program
 	collector  *metrics.Collector
-	events     *external.Throttled
 	declared   *program.Objects[BucketSpec, BucketStatus]
 	reconciler *external.Reconciler[BucketSpec, BucketStatus]
 	inventory  *cloudInventory

@@ -18,11 +18,10 @@ import (
 // assemble puts the program together: what is declared of buckets and files, and what
 // keeps them.
 func (a *app) assemble(p *program.Program) {
-	a.program, a.collector, a.events = p, metrics.New(&p.Manager), external.NewThrottled(nil)
+	a.program, a.collector = p, metrics.New(&p.Manager)
 	p.Manager.Logger = kernelLogger(a.o.Verbose)
 	p.Wrap(func(b store.Backend) (store.Backend, error) { return a.collector.Measure("state", b) })
 	p.Use(a.quota.set, nil)
-	p.Use(a.events, nil) // for the debug page
 	a.declared = program.AddKind(p, kind, &program.ObjectsOptions[BucketSpec, BucketStatus]{
 		Progress: &program.KindOptions[BucketSpec, BucketStatus]{Stuck: external.NotOurs[BucketSpec, BucketStatus]},
 	})
@@ -42,7 +41,7 @@ func keepKind[S, T any](a *app, k *program.Objects[S, T], c external.Client[S, T
 ) *external.Reconciler[S, T] {
 	o.Naming = external.ByUs // a name is an identity
 	o.CreationGrace = settled(a.o.Poll)
-	o.Changes, o.Recorder = a.done.Told, a.events.Record
+	o.Changes = a.done.Told
 	r, err := external.New(k.Store, external.Always(c), o)
 	a.program.Check(err)
 	limited, err := quota.Limit(func(reconcile.Request) (*quota.Quota, error) { return a.quota.Quota, nil }, &reconcile.Options[reconcile.Request]{

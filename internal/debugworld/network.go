@@ -53,7 +53,7 @@ func network(t *testing.T, g *depend.Graph, m *reconcile.Manager, quota *ratelim
 			return reconcile.Result{RequeueAfter: 3 * time.Minute}, err
 		}
 		o := &reconcile.Options[reconcile.Request]{
-			Logger: slog.New(slog.DiscardHandler), Workers: 1, Backoff: queue.Backoff{Base: time.Minute, Max: 5 * time.Minute, Jitter: queue.NoJitter},
+			Logger: slog.New(slog.DiscardHandler), Workers: 1, Backoff: queue.Backoff{Base: time.Minute, Max: 5 * time.Minute, NoJitter: true},
 			Queue: queue.Options[reconcile.Request]{Buckets: func(_ reconcile.Request, to []*ratelimit.Bucket) []*ratelimit.Bucket { return append(to, quota) }},
 		}
 		sources, reconciler := []reconcile.Source[reconcile.Request]{reconcile.From(k.cache)}, reconcile.ObjectFunc[Spec, Status](run)

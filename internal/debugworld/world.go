@@ -14,6 +14,7 @@ import (
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/queue/ratelimit"
 	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/event"
 	"github.com/tendhq/tend/reconcile/external"
 	"github.com/tendhq/tend/reconcile/web/debug"
 	"github.com/tendhq/tend/store"
@@ -39,7 +40,7 @@ type World struct {
 	Manager reconcile.Manager
 	Buckets *reconcile.ObjectController[Spec, Status]
 	Audit   *reconcile.Controller[string]
-	Events  *external.Throttled
+	Events  *event.Log
 	Quota   *ratelimit.Bucket
 	Store   *store.Store[Spec, Status]
 	Report  *external.Report
@@ -65,11 +66,11 @@ func must[T any](x T, err error) T {
 func New() *World {
 	w := &World{Release: make(chan struct{}), Begun: make(chan string, 1000), Ended: make(chan string, 1000)}
 	w.Store = must(store.New[Spec, Status](must(memory.New(nil)), "bucket", nil))
-	w.Events = external.NewThrottled(nil)
+	w.Events = event.NewLog(nil)
 	w.Quota = must(ratelimit.NewBucket("s3 calls", 10, 5))
 	options := reconcile.Options[reconcile.Request]{
 		Workers: 4, Logger: slog.New(slog.DiscardHandler),
-		Backoff: queue.Backoff{Base: time.Minute, Max: time.Minute, Jitter: queue.NoJitter},
+		Backoff: queue.Backoff{Base: time.Minute, Max: time.Minute, NoJitter: true},
 		Hooks:   reconcile.Hooks[reconcile.Request]{OnDone: func(k reconcile.Request, _ reconcile.Outcome, _ time.Duration) { w.Ended <- k.Name }},
 	}
 	w.Buckets = must(reconcile.For(w.Store, w.run, &reconcile.ForOptions[Spec, Status]{Options: options}))
@@ -101,12 +102,12 @@ func (w *World) run(ctx context.Context, o *Bucket) (reconcile.Result, error) {
 	case strings.HasPrefix(o.Name, "parked"):
 		return reconcile.Result{}, reconcile.Terminal(errors.New("the name is taken"))
 	case o.Name == Hostile:
-		_ = w.Events.Record(ctx, external.Event{
+		_ = w.Events.Record(ctx, event.Event{
 			Warning: true, Reason: "CannotCreate", Message: "no: " + Hostile, Kind: "bucket", Key: o.Key(), Time: time.Now(), Count: 1,
 		})
 		return reconcile.Result{}, fmt.Errorf("refused %s \x1b[31m\u202e", Hostile)
 	}
-	_ = w.Events.Record(ctx, external.Event{Reason: "Created", Kind: "bucket", Key: o.Key(), Time: time.Now(), Count: 1})
+	_ = w.Events.Record(ctx, event.Event{Reason: "Created", Kind: "bucket", Key: o.Key(), Time: time.Now(), Count: 1})
 	return reconcile.Result{RequeueAfter: 10 * time.Minute}, nil
 }
 

@@ -68,7 +68,7 @@ func newWorld(t *testing.T, inner func(store.Backend) store.Backend, sources fun
 	w.store = must(store.New[spec, status](w.tracer.Backend(b), "Disk", nil))
 	w.cache = must(cache.New(w.store, nil))
 	w.disks = must(reconcile.New("disks", reconcile.Func[store.Key](do), tracing.With(w.tracer, &reconcile.Options[store.Key]{
-		Backoff: queue.Backoff{Base: time.Minute, Jitter: queue.NoJitter}, Logger: slog.New(slog.DiscardHandler),
+		Backoff: queue.Backoff{Base: time.Minute, NoJitter: true}, Logger: slog.New(slog.DiscardHandler),
 	})))
 	source := reconcile.From(w.cache)
 	if sources != nil {

@@ -350,7 +350,7 @@ func TestOfAnAddAndAnAddAfterTheEarlierCountsWhicheverCameFirst(t *testing.T) {
 func TestAddDuringBackoffRunsAtOnceAndKeepsTheCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(t, &workqueue.Options[string]{Limiter: workqueue.NewLimiter[string](queue.Backoff{
-			Base: time.Minute, Max: time.Hour, Jitter: queue.NoJitter,
+			Base: time.Minute, Max: time.Hour, NoJitter: true,
 		})})
 		q.Add("a")
 		q.AddRateLimited(get(t, q))
@@ -369,7 +369,7 @@ func TestAddDuringBackoffRunsAtOnceAndKeepsTheCount(t *testing.T) {
 func TestRateLimitedAddsGrowUntilForget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(t, &workqueue.Options[string]{Limiter: workqueue.NewLimiter[string](queue.Backoff{
-			Base: time.Second, Max: 4 * time.Second, Jitter: queue.NoJitter,
+			Base: time.Second, Max: 4 * time.Second, NoJitter: true,
 		})})
 		for n, want := range []time.Duration{1, 2, 4, 4} {
 			from := time.Now()

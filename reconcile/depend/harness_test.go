@@ -152,7 +152,7 @@ func newSystem(t testing.TB, o setting) *system {
 	})
 	s.ctrl = must(reconcile.New("thing", counted, &reconcile.Options[reconcile.Request]{
 		Reads: s.tracker.Caches(), Logger: slog.New(slog.DiscardHandler),
-		Backoff:   queue.Backoff{Base: time.Second, Max: cmp.Or(o.backoff, time.Hour), Jitter: queue.NoJitter},
+		Backoff:   queue.Backoff{Base: time.Second, Max: cmp.Or(o.backoff, time.Hour), NoJitter: true},
 		Placement: o.placement,
 	}))(t)
 	check(t, s.ctrl.Watch(reconcile.From(s.cache), s.tracker.Source()))

@@ -14,6 +14,7 @@ import (
 	"github.com/tendhq/tend/queue/ratelimit"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/depend"
+	"github.com/tendhq/tend/reconcile/event"
 	"github.com/tendhq/tend/reconcile/lifecycle"
 	"github.com/tendhq/tend/store"
 )
@@ -313,10 +314,11 @@ func (a *attempt[S, T]) synced(status store.ConditionStatus, reason, message str
 }
 
 func (a *attempt[S, T]) event(ctx context.Context, warning bool, reason, message string) {
-	record(ctx, a.o.Recorder, Event{
-		Warning: warning, Reason: reason, Message: store.Clip(message), Kind: a.kind,
-		Key: a.Object.Key(), UID: a.Object.UID, Time: wall.Now(), Count: 1,
-	}, a.log)
+	tell := event.Record[S, T]
+	if warning {
+		tell = event.Warn[S, T]
+	}
+	tell(ctx, a.store, a.Object, reason, message)
 }
 
 // cause names the deadline that a client ran into, and cuts an error that has no end.

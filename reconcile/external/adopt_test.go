@@ -114,7 +114,7 @@ func TestObjectTakesOverTheResourceThatItsAnnotationNames(t *testing.T) {
 					w.delete()
 					for range 5 {
 						if !w.gone() {
-							_, _ = w.rec.Reconcile(t.Context(), key)
+							_, _ = w.rec.Reconcile(w.ctx(), key)
 							time.Sleep(time.Minute)
 						}
 					}
@@ -196,7 +196,7 @@ func TestTakeoverThatIsKilledAtAnyStepIsFinished(t *testing.T) {
 						user := w.store
 						steps := &reconciletest.Steps{Kill: n}
 						w.restart(steps)
-						last, _ := reconciletest.RunUntilIdle(t.Context(), w.rec, key, time.Minute)
+						last, _ := reconciletest.RunUntilIdle(w.ctx(), w.rec, key, time.Minute)
 						if !errors.Is(last.Err, reconciletest.ErrKilled) && !steps.Dead() {
 							total = n
 						}

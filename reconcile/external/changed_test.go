@@ -180,7 +180,7 @@ func TestFailingObjectThatWaitsForAListKeepsItsBackoff(t *testing.T) {
 		w.lists = inv
 		w.declare()
 		stop := w.startWith(reconcile.Options[reconcile.Request]{
-			Workers: 2, Backoff: queue.Backoff{Base: time.Second, Max: time.Hour, Jitter: queue.NoJitter},
+			Workers: 2, Backoff: queue.Backoff{Base: time.Second, Max: time.Hour, NoJitter: true},
 		})
 		begun := time.Now()
 		time.Sleep(2 * time.Hour)

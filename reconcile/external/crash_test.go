@@ -77,7 +77,7 @@ func life(t *testing.T, w *world, kill, cut int) (wrong string, steps *reconcile
 // stops to ask, after a look into the cloud.
 func (w *world) takeOver(user *store.Store[diskSpec, diskStatus]) {
 	for {
-		last, _ := reconciletest.RunUntilIdle(w.t.Context(), w.rec, key, time.Minute)
+		last, _ := reconciletest.RunUntilIdle(w.ctx(), w.rec, key, time.Minute)
 		if !errors.Is(last.Err, external.ErrCreateIncomplete) {
 			if last.Err != nil {
 				w.t.Errorf("after a restart: %v", last.Err)

@@ -31,7 +31,7 @@ func (w *world) wantDeleted(when string, keys []store.Key, n int) {
 	w.t.Helper()
 	for range 3 {
 		for _, k := range keys {
-			if _, err := w.rec.Reconcile(w.t.Context(), k); err != nil && !errors.Is(err, store.ErrNotFound) {
+			if _, err := w.rec.Reconcile(w.ctx(), k); err != nil && !errors.Is(err, store.ErrNotFound) {
 				w.t.Fatalf("%s: %v", when, err)
 			}
 		}

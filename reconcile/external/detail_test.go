@@ -94,7 +94,7 @@ func TestWriteInvalidatesDetailsToo(t *testing.T) {
 		w.reconcileBy(v)
 		w.reconcileAll(keys)
 		must(w.store.Mutate(t.Context(), keys[0], func(o *disk) error { o.Spec.Size = "2"; return nil }))
-		must(w.rec.Reconcile(t.Context(), keys[0]))
+		must(w.rec.Reconcile(w.ctx(), keys[0]))
 		time.Sleep(2 * time.Minute)
 		for range 2 {
 			w.reconcileAll(keys)
@@ -418,8 +418,8 @@ func TestWhatIsTouchedIsOursByDetailsThatAreFresh(t *testing.T) {
 				r.Tags = tags(external.Mark{Installation: "another", Kind: "Disk", Key: keys[0]})
 				w.cloud.Put(r)
 				act(w, keys[0])
-				_, _ = w.rec.Reconcile(t.Context(), keys[0])
-				_, _ = w.rec.Reconcile(t.Context(), keys[0])
+				_, _ = w.rec.Reconcile(w.ctx(), keys[0])
+				_, _ = w.rec.Reconcile(w.ctx(), keys[0])
 				w.wantCalls(map[string]int{"Update": 0, "Delete": 0, "Get": 3})
 				if details != 2 {
 					t.Errorf("%d details were read, want one of each; what the %s rests on is read by Get", details, name)
@@ -482,7 +482,7 @@ func TestClientThatLooksPastTheInventoryLooksTwice(t *testing.T) {
 		w.reconcileAll(keys)
 		time.Sleep(10 * time.Minute)
 		must(w.store.Mutate(t.Context(), keys[0], func(o *disk) error { o.Spec.Size = "2"; return nil }))
-		must(w.rec.Reconcile(t.Context(), keys[0]))
+		must(w.rec.Reconcile(w.ctx(), keys[0]))
 		w.wantCalls(map[string]int{"Update": 1})
 		if looks != 1 {
 			t.Errorf("%d looks past the inventory, want one", looks)

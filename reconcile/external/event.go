@@ -1,31 +1,6 @@
 package external
 
-import (
-	"context"
-	"log/slog"
-	"time"
-
-	"github.com/tendhq/tend/internal/contain"
-	"github.com/tendhq/tend/store"
-)
-
-// Event is something that happened to an object and that a human may want to
-// know.
-type Event struct {
-	// Warning says that it is no good news.
-	Warning bool
-	// Reason is one of a few fixed words, such as "Created", "CannotObserve" or "NotOurs".
-	// Those of failures are also the reasons of the Synced condition.
-	Reason  string
-	Message string // at most 1 KiB
-	Kind    string
-	Key     store.Key
-	UID     string
-	Time    time.Time
-	// Count is how often it has happened; a [Throttled] recorder raises it
-	// instead of passing on each. From [Reconciler] it is 1.
-	Count int
-}
+import "github.com/tendhq/tend/store"
 
 // The reasons of events. Those of failures are also the reasons of the Synced
 // condition.
@@ -63,15 +38,4 @@ const (
 func NotOurs[S, T any](o *store.Object[S, T]) (why string, stuck bool) {
 	c, _ := o.Condition(store.ConditionSynced)
 	return c.Message, c.Status == store.False && c.Reason == reasonNotOurs
-}
-
-// record hands an event on and survives whatever the recorder does.
-func record(ctx context.Context, to func(context.Context, Event) error, e Event, log *slog.Logger) {
-	if to == nil {
-		return
-	}
-	err := contain.Call(func() error { return to(ctx, e) })
-	if err != nil {
-		log.Warn("event was not recorded", "reason", e.Reason, "key", e.Key, "err", store.Brief(err))
-	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"os"
-	"time"
 
 	"github.com/tendhq/tend/reconcile/external"
 	"github.com/tendhq/tend/reconcile/reconciletest"
@@ -198,19 +197,4 @@ func ExampleErrLocationChanged() {
 	// true map[red/logs:true]
 	// false map[red/logs:true]
 	// ready: true in account red
-}
-
-// Repeated events are counted, and passed on at most every five minutes.
-func ExampleThrottled() {
-	events := external.NewThrottled(nil)
-	for range 3 {
-		events.Record(context.Background(), external.Event{
-			Warning: true, Reason: "CannotCreate", Message: "no such region",
-			Key: store.Key{Name: "a"}, Time: time.Now(),
-		})
-	}
-	for _, e := range events.Events("", store.Key{}, 0) {
-		fmt.Println(e.Count, e.Warning, e.Reason, e.Message)
-	}
-	// Output: 3 true CannotCreate no such region
 }

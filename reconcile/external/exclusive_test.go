@@ -50,7 +50,7 @@ func TestExclusiveCreateThatIsRefusedTouchesNothingOfOthers(t *testing.T) {
 			exclusive(w, 0)
 			w.restart(nil)
 			w.declare(func(o *disk) { o.Name = "first" })
-			must(w.rec.Reconcile(t.Context(), store.Key{Namespace: key.Namespace, Name: "first"})) // makes the list
+			must(w.rec.Reconcile(w.ctx(), store.Key{Namespace: key.Namespace, Name: "first"})) // makes the list
 			was := w.cloud.Put(resource{Name: nameOf(&disk{Meta: store.Meta{Namespace: key.Namespace, Name: key.Name}}), Tags: tags, Props: map[string]string{"size": "7"}})
 			w.declare()
 			if err := w.fails(); !errors.Is(err, external.ErrExists) {
@@ -58,13 +58,13 @@ func TestExclusiveCreateThatIsRefusedTouchesNothingOfOthers(t *testing.T) {
 			}
 			for range 8 {
 				time.Sleep(10 * time.Second)
-				_, _ = w.rec.Reconcile(t.Context(), key)
+				_, _ = w.rec.Reconcile(w.ctx(), key)
 			}
 			w.wantCondition(store.ConditionSynced, store.False, external.ReasonNotOurs)
 			w.delete()
 			for range 8 {
 				time.Sleep(10 * time.Second)
-				_, _ = w.rec.Reconcile(t.Context(), key)
+				_, _ = w.rec.Reconcile(w.ctx(), key)
 			}
 			if !w.gone() {
 				t.Errorf("%s: the object is still there: %+v", name, w.get().Conditions)
@@ -127,7 +127,7 @@ func TestExclusiveCreateOfALostAnswerIsFoundByItsMark(t *testing.T) {
 			w.fails()
 			var err error
 			for range 5 {
-				_, err = w.rec.Reconcile(t.Context(), key)
+				_, err = w.rec.Reconcile(w.ctx(), key)
 				time.Sleep(31 * time.Second)
 			}
 			got := w.cloud.Truth()

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"time"
 
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/objects"
@@ -104,13 +103,6 @@ const LettersUnknown = lettersUnknown
 var ErrPolicy = errPolicy
 
 const PollAnnotation = pollAnnotation
-
-// NewThrottledWith is NewThrottled with other bounds; zero: the usual one.
-func NewThrottledWith(to func(context.Context, Event) error, every time.Duration, keep, keepPerObject, queue int) *Throttled {
-	return newThrottled(to, throttleOptions{every, keep, keepPerObject, queue})
-}
-
-func (r *Throttled) Dropped() int { return r.drops() }
 
 // ClearPending is an operator's word about a pending create, as package store/objects gives it: the
 // resource has that name, or was not created. One that is not pending stays.

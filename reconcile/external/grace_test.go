@@ -42,7 +42,7 @@ func (w *world) losing(create func(context.Context, *disk) error) external.Conne
 // settled runs the object until it is at rest and wants one disk of its size.
 func (w *world) settled(want string) {
 	w.t.Helper()
-	last, _ := reconciletest.RunUntilIdle(w.t.Context(), w.rec, key, time.Minute)
+	last, _ := reconciletest.RunUntilIdle(w.ctx(), w.rec, key, time.Minute)
 	if last.Err != nil {
 		w.t.Errorf("at rest: %v", last.Err)
 	}
@@ -148,7 +148,7 @@ func TestEachTryHasItsGraceAfterTheClockWasSetBack(t *testing.T) {
 		w.intent(func(i *store.Intent) { i.Succeeded = wall.Now().Add(12 * time.Hour) }) // by the clock of then
 		for tries < 2 {                                                                  // each after the grace of what is on record
 			time.Sleep(time.Minute)
-			_, _ = w.rec.Reconcile(t.Context(), key)
+			_, _ = w.rec.Reconcile(w.ctx(), key)
 		}
 		w.settled("1")
 	})

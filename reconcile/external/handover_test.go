@@ -11,7 +11,6 @@ import (
 	"github.com/tendhq/tend/internal/sleep"
 	"github.com/tendhq/tend/queue/ratelimit"
 	"github.com/tendhq/tend/reconcile"
-	"github.com/tendhq/tend/reconcile/external"
 	"github.com/tendhq/tend/store"
 )
 
@@ -41,7 +40,7 @@ func TestListFromBeforeACreateIsNoReasonToCreate(t *testing.T) {
 			w.run() // the second server learns of the create; its poll is not due
 			time.Sleep(after)
 			w.edit(func(o *disk) { o.Spec.Size = "2" })
-			if _, err := w.rec.Reconcile(t.Context(), key); err != nil {
+			if _, err := w.rec.Reconcile(w.ctx(), key); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
 			w.wantCalls(map[string]int{"Create": 1, "Update": 1})
@@ -72,7 +71,6 @@ func TestListWithoutBudgetIsMadeWhenThereIsOne(t *testing.T) {
 				return list(ctx)
 			}
 		})
-		w.o.Recorder = func(context.Context, external.Event) error { return nil }
 		w.reconcileBy(w.lists)
 		w.declare()
 		stop := w.startWith(reconcile.Options[reconcile.Request]{Workers: 4})

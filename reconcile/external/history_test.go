@@ -46,7 +46,7 @@ func TestPruneIsHeldAfterARestoreWhileNobodyRan(t *testing.T) {
 		saved := w.backup()
 		time.Sleep(time.Hour)
 		lost := must(w.store.Create(t.Context(), &disk{Meta: store.Meta{Namespace: "t", Name: "new"}, Spec: diskSpec{Size: "1", Zone: "z"}}))
-		must(w.rec.Reconcile(t.Context(), lost.Key()))
+		must(w.rec.Reconcile(w.ctx(), lost.Key()))
 		time.Sleep(time.Hour)
 
 		w.backend = saved // everybody has ended, and begins again
@@ -62,7 +62,7 @@ func TestPruneIsHeldAfterARestoreWhileNobodyRan(t *testing.T) {
 		must(w.store.Create(t.Context(), &disk{Meta: store.Meta{Namespace: "t", Name: "later"}, Spec: diskSpec{Size: "1", Zone: "z"}}))
 		for _, k := range keys { // the restored store is written to
 			must(w.store.Mutate(t.Context(), k, func(o *disk) error { o.Spec.Size = "2"; return nil }))
-			must(w.rec.Reconcile(t.Context(), k))
+			must(w.rec.Reconcile(w.ctx(), k))
 		}
 		var refused *external.PruneError
 		if _, err := first.Prunable(t.Context(), external.Cap{}); !errors.As(err, &refused) {
@@ -118,7 +118,7 @@ func TestOrphanThatTheStoreOutlivedIsPruned(t *testing.T) {
 		if err := w.store.Delete(t.Context(), must(w.store.Get(t.Context(), keys[0]))); err != nil { // and leaves its resource behind
 			t.Fatal(err)
 		}
-		must(w.rec.Reconcile(t.Context(), keys[0]))
+		must(w.rec.Reconcile(w.ctx(), keys[0]))
 		time.Sleep(time.Hour)
 		must(w.store.Mutate(t.Context(), keys[1], func(o *disk) error { o.SetProgressing("Testing", ""); return nil }))
 		time.Sleep(time.Hour)
@@ -135,7 +135,7 @@ func TestListThatLagsIsNoSignOfARestore(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		keys := w.populate(30)
 		v := w.inventory()
-		must(w.rec.Reconcile(t.Context(), keys[0]))
+		must(w.rec.Reconcile(w.ctx(), keys[0]))
 		if _, err := v.Report(t.Context()); err != nil { // lists
 			t.Fatal(err)
 		}
@@ -143,7 +143,7 @@ func TestListThatLagsIsNoSignOfARestore(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 2 {
-			must(w.rec.Reconcile(t.Context(), keys[0]))
+			must(w.rec.Reconcile(w.ctx(), keys[0]))
 		}
 		if done, err := v.Prune(t.Context(), external.Cap{}); err != nil || len(done) != 0 || v.Snapshot().Held != "" {
 			t.Errorf("pruned %v, %v, held by %q; want nothing", done, err, v.Snapshot().Held)

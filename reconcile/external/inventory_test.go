@@ -71,7 +71,7 @@ func (w *world) reconcileBy(v *inventory) {
 func (w *world) reconcileAll(keys []store.Key) {
 	w.t.Helper()
 	for _, k := range keys {
-		must(w.rec.Reconcile(w.t.Context(), k))
+		must(w.rec.Reconcile(w.ctx(), k))
 	}
 }
 
@@ -467,14 +467,14 @@ func TestWriteInvalidatesItsOwnEntryAndNoOther(t *testing.T) {
 		w.reconcileBy(v)
 		w.reconcileAll(keys)
 		must(w.store.Mutate(t.Context(), keys[0], func(o *disk) error { o.Spec.Size = "2"; return nil }))
-		must(w.rec.Reconcile(t.Context(), keys[0]))
+		must(w.rec.Reconcile(w.ctx(), keys[0]))
 		w.reconcileAll(keys)
 		w.wantCalls(map[string]int{"List": 1, "Update": 1, "Get": 1})
-		must(w.rec.Reconcile(t.Context(), keys[0]))
+		must(w.rec.Reconcile(w.ctx(), keys[0]))
 		w.wantCalls(map[string]int{"Get": 2}) // the write may not have settled
 		time.Sleep(31 * time.Second)
 		for range 3 {
-			must(w.rec.Reconcile(t.Context(), keys[0]))
+			must(w.rec.Reconcile(w.ctx(), keys[0]))
 		}
 		w.wantCalls(map[string]int{"List": 1, "Get": 3}) // from now on one serves
 	})
@@ -611,7 +611,7 @@ func TestRequestedRunLooksPastTheList(t *testing.T) {
 			o.Annotations = map[string]string{store.AnnotationReconcileNow: ""}
 			return nil
 		}))
-		must(w.rec.Reconcile(t.Context(), keys[0]))
+		must(w.rec.Reconcile(w.ctx(), keys[0]))
 		w.wantCalls(map[string]int{"Get": 1, "Update": 1})
 	})
 }
@@ -1046,7 +1046,7 @@ func TestListOfBeforeALookThatFoundNothingDoesNotCount(t *testing.T) {
 			return nil
 		}))
 		for range 2 { // the second run is no longer the one that was asked for
-			must(w.rec.Reconcile(t.Context(), keys[0]))
+			must(w.rec.Reconcile(w.ctx(), keys[0]))
 			if c, _ := must(w.store.Get(t.Context(), keys[0])).Condition(store.ConditionSynced); c.Reason != external.ReasonMissing {
 				t.Errorf("the object says %q of a resource that is gone, want %q", c.Reason, external.ReasonMissing)
 			}

@@ -75,7 +75,7 @@ func (w *world) declareWebs(n int) (keys []store.Key) {
 func (w *world) pollAll(keys []store.Key, n int) {
 	for range n {
 		for _, k := range keys {
-			_, _ = w.rec.Reconcile(w.t.Context(), k)
+			_, _ = w.rec.Reconcile(w.ctx(), k)
 		}
 		time.Sleep(time.Minute + time.Second)
 	}

@@ -345,7 +345,7 @@ func TestPanicInLocationIsShown(t *testing.T) {
 					t.Error("the panic did not reach the controller")
 				}
 			}()
-			_, _ = w.rec.Reconcile(t.Context(), key)
+			_, _ = w.rec.Reconcile(w.ctx(), key)
 		}()
 		w.wantCondition(store.ConditionSynced, store.False, external.ReasonPanicked)
 	})
@@ -382,7 +382,7 @@ func TestPlanReportAndPruneOfAMovedObject(t *testing.T) {
 		time.Sleep(time.Hour)
 		v := w.inventory()
 		w.reconcileBy(v)
-		if _, err := w.rec.Reconcile(t.Context(), keys[1]); !errors.Is(err, external.ErrLocationChanged) {
+		if _, err := w.rec.Reconcile(w.ctx(), keys[1]); !errors.Is(err, external.ErrLocationChanged) {
 			t.Fatalf("error %v, want ErrLocationChanged", err)
 		}
 		p := must(w.rec.Plan(t.Context()))

@@ -92,7 +92,7 @@ func TestAllowedDeletesAreTakenOnceByServersOfOneMoment(t *testing.T) {
 			t.Fatal(err)
 		}
 		meanwhile.Store(true)
-		must(w.rec.Reconcile(t.Context(), keys[0]))
+		must(w.rec.Reconcile(w.ctx(), keys[0]))
 		if meanwhile.Load() {
 			t.Fatal("the other server has not come: this shows nothing")
 		}

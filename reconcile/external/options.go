@@ -114,11 +114,6 @@ type Options[S, T any] struct {
 	// have gone.
 	Depends *depend.Tracker[S, T]
 
-	// Recorder is given the events, during the run and from many goroutines, as
-	// [Throttled.Record] may be. Its error, or its panic, is logged and changes nothing about the
-	// run; but one that takes long holds up the run that calls it, which Throttled never does.
-	// Nil: no events are made.
-	Recorder func(ctx context.Context, e Event) error
 	// Changes is told of each create, update and delete that was tried, with
 	// what was seen before it; an error of [ratelimit.Throttled] says that the call was put
 	// off, and is made again. It is called during the run, at the same time by

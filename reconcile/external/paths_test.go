@@ -8,10 +8,10 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/event"
 	"github.com/tendhq/tend/reconcile/external"
 	"github.com/tendhq/tend/reconcile/reconciletest"
 	"github.com/tendhq/tend/store"
@@ -283,7 +283,7 @@ func TestOutcomeIsStoredThoughTheStoreRefusesAtFirst(t *testing.T) {
 			}}, "Disk", nil))
 			w.with(f)
 			w.store = good
-			_, err := w.rec.Reconcile(t.Context(), key)
+			_, err := w.rec.Reconcile(w.ctx(), key)
 			o := w.get()
 			if o.Spec.Size != "1" {
 				t.Errorf("another edit slipped in: %+v", o.Spec)
@@ -441,7 +441,7 @@ func TestPanicInCreateLeavesItPending(t *testing.T) {
 		w.declare()
 		func() {
 			defer func() { recover() }()
-			w.rec.Reconcile(t.Context(), key)
+			w.rec.Reconcile(w.ctx(), key)
 		}()
 		w.wantCondition(store.ConditionSynced, store.False, external.ReasonPanicked)
 		if err := w.fails(); !errors.Is(err, external.ErrCreateIncomplete) {
@@ -637,22 +637,21 @@ func TestEachEventIsRecordedOnce(t *testing.T) {
 
 // case 95
 func TestRecorderNeverChangesTheResult(t *testing.T) {
-	for name, r := range map[string]func(context.Context, external.Event) error{
+	for name, r := range map[string]event.Recorder{
 		"nil":     nil,
-		"failing": func(context.Context, external.Event) error { return errors.New("full") },
-		"panics":  func(context.Context, external.Event) error { panic("full") },
-		"slow":    func(context.Context, external.Event) error { time.Sleep(time.Hour); return nil },
+		"failing": func(context.Context, event.Event) error { return errors.New("full") },
+		"panics":  func(context.Context, event.Event) error { panic("full") },
+		"slow":    func(context.Context, event.Event) error { time.Sleep(time.Hour); return nil },
 	} {
 		bubble(t, func(t *testing.T, w *world) {
-			o := w.o
-			o.Recorder = r
 			with := func(c external.Client[diskSpec, diskStatus]) {
-				w.rec = must(external.New(w.store, external.Always[diskSpec, diskStatus](c), &o))
+				w.rec = must(external.New(w.store, external.Always[diskSpec, diskStatus](c), &w.o))
 			}
+			run := func() (reconcile.Result, error) { return w.rec.Reconcile(event.With(t.Context(), r), key) }
 			expect := func(after string, want reconcile.Result) {
 				t.Helper()
-				if res := w.run(); res != want {
-					t.Errorf("%s: Result %+v %s, want %+v", name, res, after, want)
+				if res, err := run(); res != want || err != nil {
+					t.Errorf("%s: Result %+v, %v %s, want %+v", name, res, err, after, want)
 				}
 			}
 			busy := errors.New("busy")
@@ -660,7 +659,7 @@ func TestRecorderNeverChangesTheResult(t *testing.T) {
 				return external.Observation{}, busy
 			}})
 			w.declare()
-			if err := w.fails(); !errors.Is(err, busy) {
+			if _, err := run(); !errors.Is(err, busy) {
 				t.Errorf("%s: error %v after a failure, want %v", name, err, busy)
 			}
 			with(w.client)
@@ -676,61 +675,6 @@ func TestRecorderNeverChangesTheResult(t *testing.T) {
 			expect("after a delete", reconcile.Result{Requeue: true})
 		})
 	}
-}
-
-// case 95
-func TestThrottledRecorderCountsRepetitionsAndNeverBlocks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var got []external.Event
-		release := make(chan struct{})
-		slow := func(_ context.Context, e external.Event) error {
-			<-release
-			got = append(got, e)
-			return nil
-		}
-		r := external.NewThrottledWith(slow, 0, 3, 0, 2)
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- r.Run(ctx) }() // ends at cancel
-		say := func(reason string) {
-			r.Record(ctx, external.Event{Reason: reason, Key: key, Time: time.Now(), Count: 1})
-		}
-		start := time.Now()
-		for range 1000 {
-			say("a")
-		}
-		synctest.Wait()
-		for _, reason := range []string{"b", "c", "d", "b"} {
-			say(reason)
-		}
-		if time.Since(start) != 0 {
-			t.Errorf("recording took %v, want no time", time.Since(start))
-		}
-		// "a" is with the recorder, "b" and "c" fill the queue, "d" finds no room.
-		if r.Dropped() != 1 {
-			t.Errorf("%d dropped, want 1", r.Dropped())
-		}
-		snap := r.Events("", store.Key{}, 0)
-		if len(snap) != 3 || snap[0].Reason != "b" || snap[0].Count != 2 || snap[2].Reason != "c" {
-			t.Errorf("snapshot %+v, want b (twice), d, c; the oldest forgotten", snap)
-		}
-		close(release)
-		synctest.Wait()
-		if len(got) != 3 || got[0].Count != 1 {
-			t.Errorf("passed on: %+v, want a, b, c", got)
-		}
-		time.Sleep(6 * time.Minute)
-		// Another server made this one, whose clock is a day behind.
-		r.Record(ctx, external.Event{Reason: "b", Key: key, Time: time.Now().Add(-24 * time.Hour), Count: 1})
-		synctest.Wait()
-		if len(got) != 4 || got[3].Count != 3 {
-			t.Errorf("passed on later: %+v, want b with its count of 3", got)
-		}
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("Run: %v", err)
-		}
-	})
 }
 
 // case 96

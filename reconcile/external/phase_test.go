@@ -54,7 +54,7 @@ func (w *world) serve(o *reconcile.Options[reconcile.Request], sources []reconci
 	if err := errors.Join(ctl.Watch(sources...), m.Register(append(others, c, ctl)...)); err != nil {
 		w.t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(w.t.Context())
+	ctx, cancel := context.WithCancel(w.ctx())
 	done := make(chan error, 1)
 	go func() { done <- m.Run(ctx) }() // ends at cancel
 	return m, func() {

@@ -34,7 +34,7 @@ func wantReport(t *testing.T, v *inventory, want map[string]int) external.Report
 // runOf reconciles one key once.
 func (w *world) runOf(k store.Key) {
 	w.t.Helper()
-	must(w.rec.Reconcile(w.t.Context(), k))
+	must(w.rec.Reconcile(w.ctx(), k))
 }
 
 // A list is up to Fresh old. What our own runs created, updated, took over, deleted or

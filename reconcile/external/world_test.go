@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/event"
 	"github.com/tendhq/tend/reconcile/external"
 	"github.com/tendhq/tend/reconcile/reconciletest"
 	"github.com/tendhq/tend/store"
@@ -46,7 +47,7 @@ type world struct {
 	rec     *external.Reconciler[diskSpec, diskStatus]
 
 	mu      sync.Mutex
-	events  []external.Event
+	events  []event.Event
 	changes []external.Change
 }
 
@@ -94,20 +95,22 @@ func (w *world) restart(steps *reconciletest.Steps) {
 func (w *world) with(c external.Connector[diskSpec, diskStatus]) {
 	w.t.Helper()
 	o := w.o
-	if o.Recorder == nil {
-		o.Recorder = func(_ context.Context, e external.Event) error {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.events = append(w.events, e)
-			return nil
-		}
-	}
 	o.Changes = func(_ context.Context, c external.Change) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.changes = append(w.changes, c)
 	}
 	w.rec = must(external.New(w.store, c, &o))
+}
+
+// ctx is that of the runs, whose events w keeps.
+func (w *world) ctx() context.Context {
+	return event.With(w.t.Context(), func(_ context.Context, e event.Event) error {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.events = append(w.events, e)
+		return nil
+	})
 }
 
 var key = store.Key{Namespace: "t", Name: "a"}
@@ -124,7 +127,7 @@ func (w *world) declare(edit ...func(*disk)) *disk {
 // run reconciles once and fails the test on an error.
 func (w *world) run() reconcile.Result {
 	w.t.Helper()
-	res, err := w.rec.Reconcile(w.t.Context(), key)
+	res, err := w.rec.Reconcile(w.ctx(), key)
 	if err != nil {
 		w.t.Fatalf("reconcile: %v", err)
 	}
@@ -134,7 +137,7 @@ func (w *world) run() reconcile.Result {
 // fails reconciles once and wants an error.
 func (w *world) fails() error {
 	w.t.Helper()
-	res, err := w.rec.Reconcile(w.t.Context(), key)
+	res, err := w.rec.Reconcile(w.ctx(), key)
 	if err == nil {
 		w.t.Fatalf("reconcile succeeded with %+v, want an error", res)
 	}

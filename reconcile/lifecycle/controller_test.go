@@ -175,7 +175,7 @@ func TestHandlersOwnDelaysAreKeptToTheSecond(t *testing.T) {
 				return reconcile.Result{}, errBoom
 			},
 		})
-		o := &reconcile.Options[reconcile.Request]{Backoff: queue.Backoff{Base: time.Hour, Max: time.Hour, Jitter: queue.NoJitter}}
+		o := &reconcile.Options[reconcile.Request]{Backoff: queue.Backoff{Base: time.Hour, Max: time.Hour, NoJitter: true}}
 		ctrl := start(t, l, nil, o)
 		create(t, s, "a")
 		restFor(20 * time.Minute)

@@ -88,7 +88,7 @@ func workshop(t *testing.T, build func(s *store.Store[partSpec, partStatus]) (*L
 		t.Error("a second tracker is taken")
 	}
 	ctrl, err := l.Controller("", c, nil, &reconcile.Options[reconcile.Request]{
-		Workers: 1, Backoff: queue.Backoff{Base: time.Hour, Max: time.Hour, Jitter: queue.NoJitter},
+		Workers: 1, Backoff: queue.Backoff{Base: time.Hour, Max: time.Hour, NoJitter: true},
 	})
 	ok(err)
 	ctx, stop := context.WithCancel(t.Context())
@@ -193,7 +193,7 @@ func TestDependencyEndsTheBackoffOfProvidersAndHandlers(t *testing.T) {
 			return New(s, []Handler[partSpec, partStatus]{{
 				Name: "one", Add: add, Update: func(ctx context.Context, _, o *part) (reconcile.Result, error) { return add(ctx, o) }, Resync: add,
 				Delete: func(context.Context, *part) (reconcile.Result, error) { return reconcile.Result{}, nil },
-				Retry:  queue.Backoff{Base: time.Hour, Max: time.Hour, Jitter: queue.NoJitter}.Policy(),
+				Retry:  queue.Backoff{Base: time.Hour, Max: time.Hour, NoJitter: true}.Policy(),
 			}}, nil)
 		},
 	} {
@@ -377,7 +377,7 @@ func TestWatchRefEndsBackoffAndPark(t *testing.T) {
 		l, err := NewProvider(s, p, config, nil, nil)
 		ok(err)
 		ctrl, err := l.Controller("", nil, nil, &reconcile.Options[reconcile.Request]{
-			Backoff: queue.Backoff{Base: time.Hour, Max: time.Hour, Jitter: queue.NoJitter},
+			Backoff: queue.Backoff{Base: time.Hour, Max: time.Hour, NoJitter: true},
 		})
 		ok(err)
 		ok(ctrl.Watch(WatchRef(secrets, config, func(context.Context, *store.Object[partSpec, partStatus], struct{}, bool) ([]reconcile.Request, error) {

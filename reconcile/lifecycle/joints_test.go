@@ -156,7 +156,7 @@ func TestFailingEnsureIsTriedAtGrowingIntervals(t *testing.T) {
 			at = append(at, time.Since(begun))
 			return reconcile.Result{}, errBoom
 		}}
-		o := &reconcile.Options[reconcile.Request]{Backoff: queue.Backoff{Base: time.Second, Max: time.Hour, Jitter: queue.NoJitter}}
+		o := &reconcile.Options[reconcile.Request]{Backoff: queue.Backoff{Base: time.Second, Max: time.Hour, NoJitter: true}}
 		start(t, mustProvide(t, s, p, nil, a), nil, o)
 		create(t, s, "a")
 		restFor(40 * time.Second)

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/event"
 	"github.com/tendhq/tend/store"
 )
 
@@ -30,6 +32,7 @@ type Program struct {
 	kinds   []kind
 	used    []any
 	last    []func() error
+	events  *event.Log // of all runs; that given to Use, or one of its own
 	errs    []error
 	ran     bool
 }
@@ -52,7 +55,7 @@ func New(b store.Backend, err error) *Program {
 	if err == nil && b == nil {
 		err = errors.New("program: New: no store")
 	}
-	p := &Program{backend: b}
+	p := &Program{backend: b, events: event.NewLog(nil)}
 	if err != nil {
 		p.backend = failed{err}
 		p.note(err)
@@ -88,13 +91,17 @@ func (p *Program) Wrap(f func(store.Backend) (store.Backend, error)) {
 // Use takes what else belongs to the program, or the error of the constructor that was to
 // make it: p.Use(quota.NewSet(options)). What can run is run by the Manager, a [Part] counts as
 // progress, and both are done for a *declare.File. Package web shows the parts that it knows:
-// sets of quotas, inventories, buckets, events, a graph of needs. A nil part is an error.
+// sets of quotas, inventories, buckets, a graph of needs. An *event.Log takes the place of the
+// program's own, which keeps the events of all runs for the page. A nil part is an error.
 func (p *Program) Use(part any, err error) {
 	switch {
 	case err != nil:
 	case part == nil:
 		err = errors.New("program: Use: no part")
 	default:
+		if l, ok := part.(*event.Log); ok {
+			p.events = l
+		}
 		p.used = append(p.used, part)
 	}
 	p.note(err)
@@ -117,13 +124,16 @@ func (p *Program) BeforeRun(f func() error) {
 }
 
 // Parts are the kinds ([Objects]), each with what reconciles it, and what was given to Use, in
-// the order in which they came.
+// the order in which they came, and the Log of events.
 func (p *Program) Parts() (all []any) {
 	for _, k := range p.kinds {
 		all = append(all, k.parts()...)
 	}
 	for _, part := range p.used {
 		all = append(all, withParts(part)...)
+	}
+	if !slices.Contains(p.used, any(p.events)) {
+		all = append(all, p.events)
 	}
 	return all
 }
@@ -199,7 +209,7 @@ func (p *Program) Run(ctx context.Context, o *Options) (err error) {
 	if len(p.errs) > 0 {
 		return p.Err()
 	}
-	return Run(ctx, &p.Manager, &options)
+	return Run(event.With(ctx, p.events.Record), &p.Manager, &options)
 }
 
 // runnerOf is what is to run of a part.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/declare"
+	"github.com/tendhq/tend/reconcile/event"
 	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/reconcile/program"
 	"github.com/tendhq/tend/store"
@@ -66,10 +67,48 @@ kind pod: store, cache; NoReconciler
 		if got := p.String(); got != want {
 			t.Errorf("it is\n%s\nwant\n%s", got, want)
 		}
-		if n := len(p.Parts()); n != 2 {
-			t.Errorf("%d parts, want 2", n)
+		if n := len(p.Parts()); n != 3 {
+			t.Errorf("%d parts, want the kinds and the events", n)
 		}
 	})
+}
+
+// Events of runs are with the program's Log, or with the one that it was given.
+//
+// Seen to fail: with a Run that gave the runs no recorder; with a Log of the program's own beside
+// the given one.
+func TestProgramKeepsTheEventsOfItsRuns(t *testing.T) {
+	for _, give := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			p, sites := newProgram(nil)
+			given := event.NewLog(nil)
+			if give {
+				p.Use(given, nil)
+			}
+			sites.Reconcile(func(ctx context.Context, s *shop) (reconcile.Result, error) {
+				event.Warn(ctx, sites.Store, s, "NoRoom", "no room for it")
+				return reconcile.Result{}, nil
+			}, nil)
+			made, err := sites.Create(t.Context(), &shop{Meta: store.Meta{Name: "a"}})
+			p.Check(err)
+			if err := p.Run(t.Context(), &program.Options{Once: true}); err != nil {
+				t.Error(err)
+			}
+			var logs []*event.Log
+			for _, part := range p.Parts() {
+				if l, ok := part.(*event.Log); ok {
+					logs = append(logs, l)
+				}
+			}
+			if len(logs) != 1 || (logs[0] == given) != give {
+				t.Fatalf("its logs are %v, given is %v", logs, given)
+			}
+			kept := logs[0].Events("site", made.Key(), 0)
+			if len(kept) != 1 || !kept[0].Warning || kept[0].Reason != "NoRoom" || kept[0].Message != "no room for it" || kept[0].UID != made.UID {
+				t.Errorf("kept is %+v", kept)
+			}
+		})
+	}
 }
 
 // Whatever is wrong while a program is put together is returned by Run, all of it, and nothing

@@ -13,6 +13,7 @@ import (
 	"github.com/tendhq/tend/queue/ratelimit"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/depend"
+	"github.com/tendhq/tend/reconcile/event"
 	"github.com/tendhq/tend/reconcile/external"
 	"github.com/tendhq/tend/reconcile/program"
 	"github.com/tendhq/tend/reconcile/quota"
@@ -80,7 +81,7 @@ func (o *Options) addParts() (stored []objects.Kind, err error) {
 		case *ratelimit.Bucket:
 			buckets = append(buckets, func() []*ratelimit.Bucket { return []*ratelimit.Bucket{p} })
 			err = o.Metrics.AddBucket(p)
-		case *external.Throttled:
+		case *event.Log:
 			page.Events = p
 		case *depend.Graph:
 			page.Needs = p

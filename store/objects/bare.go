@@ -164,7 +164,7 @@ func (k bare) Answer(ctx context.Context, key store.Key, a Answer, externalName 
 	return k.hide(o), err
 }
 
-// Compare orders objects by kind and key.
-func Compare(a, b Object) int {
+// compare orders objects by kind and key.
+func compare(a, b Object) int {
 	return strings.Compare(a.Kind+"\x00"+a.Key().String(), b.Kind+"\x00"+b.Key().String())
 }

@@ -56,11 +56,11 @@ func List(ctx context.Context, k Kind, q Query) (page []Object, more bool, err e
 			continue
 		}
 		if page = append(page, o); q.Limit > 0 && len(page) > 2*q.Limit {
-			slices.SortFunc(page, Compare)
+			slices.SortFunc(page, compare)
 			page = slices.Delete(page, q.Limit+1, len(page))
 		}
 	}
-	slices.SortFunc(page, Compare)
+	slices.SortFunc(page, compare)
 	if q.Limit > 0 && len(page) > q.Limit {
 		page, more = page[:q.Limit], true
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/tendhq/tend/queue/ratelimit"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/depend"
+	"github.com/tendhq/tend/reconcile/event"
 	"github.com/tendhq/tend/reconcile/external"
 	"github.com/tendhq/tend/reconcile/inspect"
 	"github.com/tendhq/tend/store"
@@ -29,9 +30,9 @@ type Options struct {
 	// sample of the history: it must be quick, safe for concurrent use, and not panic; no
 	// bucket is nil. Default: none is shown.
 	Buckets func() []*ratelimit.Bucket
-	// Events are the events to show: an *external.Throttled. Default: none.
+	// Events are the events to show: an *event.Log. Default: none.
 	Events interface {
-		Events(kind string, key store.Key, limit int) []external.Event
+		Events(kind string, key store.Key, limit int) []event.Event
 	}
 	// Inventories are shown with their drift and orphans.
 	Inventories []Inventory

@@ -17,6 +17,7 @@ import (
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/queue/ratelimit"
 	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/event"
 	"github.com/tendhq/tend/reconcile/external"
 	"github.com/tendhq/tend/reconcile/inspect"
 	"github.com/tendhq/tend/reconcile/web/debug"
@@ -241,7 +242,7 @@ func TestHostileTextIsShownAndDoesNothing(t *testing.T) {
 		if err := w.Audit.Queue().AddAfter(long, time.Hour); err != nil {
 			t.Fatal(err)
 		}
-		_ = w.Events.Record(t.Context(), external.Event{Reason: "\x1b]0;title\x07", Message: "\u200b" + hostile, Kind: "bucket", Key: store.Key{Name: hostile}, Time: time.Now()})
+		_ = w.Events.Record(t.Context(), event.Event{Reason: "\x1b]0;title\x07", Message: "\u200b" + hostile, Kind: "bucket", Key: store.Key{Name: hostile}, Time: time.Now()})
 		for _, pairs := range [][]string{
 			nil,
 			{"c", "bucket"},
@@ -491,7 +492,7 @@ func TestPageBehindAProxyThatRewritesHostCanAct(t *testing.T) {
 func TestKeyShowsItsEventsAndOthersDoNot(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *world, h http.Handler) {
 		for range 3 {
-			_ = w.Events.Record(t.Context(), external.Event{Reason: "Updated", Message: "versioning on", Kind: "bucket", Key: store.Key{Name: "data"}, Time: time.Now(), Count: 1})
+			_ = w.Events.Record(t.Context(), event.Event{Reason: "Updated", Message: "versioning on", Kind: "bucket", Key: store.Key{Name: "data"}, Time: time.Now(), Count: 1})
 		}
 		wantAll(t, get(t, h, http.StatusOK, "c", "bucket", "key", "data", "format", "text"), "Created", "Updated", "versioning on", "  3")
 		if text := get(t, h, http.StatusOK, "c", "bucket", "key", "logs", "format", "text"); strings.Contains(text, "Updated") {
@@ -591,7 +592,7 @@ func TestBusyFindsDoNotLockOutTheOverview(t *testing.T) {
 // blockedEvents answers when it is closed.
 type blockedEvents chan struct{}
 
-func (b blockedEvents) Events(string, store.Key, int) []external.Event { <-b; return nil }
+func (b blockedEvents) Events(string, store.Key, int) []event.Event { <-b; return nil }
 
 func TestShownRunsAreTheLongest(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, w *world, h http.Handler) {

@@ -44,7 +44,7 @@ func withShop(t *testing.T, run func(s *shop, o *bucket) (reconcile.Result, erro
 		c := must(reconcile.For(s.store, func(ctx context.Context, o *bucket) (reconcile.Result, error) {
 			return run(s, o)
 		}, &reconcile.ForOptions[spec, status]{Options: reconcile.Options[reconcile.Request]{
-			Logger: silent, Backoff: queue.Backoff{Base: time.Minute, Max: time.Minute, Jitter: queue.NoJitter},
+			Logger: silent, Backoff: queue.Backoff{Base: time.Minute, Max: time.Minute, NoJitter: true},
 			Queue: queue.Options[reconcile.Request]{Buckets: func(_ reconcile.Request, to []*ratelimit.Bucket) []*ratelimit.Bucket { return append(to, s.quota) }},
 		}}))
 		s.controller = c.Controller

@@ -21,6 +21,7 @@ import (
 	"github.com/tendhq/tend/metrics"
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/event"
 	"github.com/tendhq/tend/reconcile/external"
 	"github.com/tendhq/tend/reconcile/lifecycle"
 	"github.com/tendhq/tend/reconcile/web/debug"
@@ -132,13 +133,13 @@ func TestSecretsAppearNowhere(t *testing.T) {
 		measures := metrics.New(&m)
 		vaults := must(store.New[vaultSpec, status](must(measures.Measure("memory", must(memory.New(nil)))), "Vault", nil))
 		var calm atomic.Bool // nothing panics: a plan would go down with it
-		events := external.NewThrottled(nil)
+		events := event.NewLog(nil)
 		rec := must(external.New(vaults, external.ConnectorFunc[vaultSpec, status](func(_ context.Context, o *vault) (external.Client[vaultSpec, status], error) {
 			if o.Name == "connect" {
 				return nil, errors.New(blab(o))
 			}
 			return blabber(o, calm.Load()), nil
-		}), &external.Options[vaultSpec, status]{Recorder: events.Record, Changes: external.LogChanges(log), Policy: func(o *vault) (external.Policy, error) {
+		}), &external.Options[vaultSpec, status]{Changes: external.LogChanges(log), Policy: func(o *vault) (external.Policy, error) {
 			if o.Name == "policy" {
 				return 0, errors.New(blab(o))
 			}
@@ -167,7 +168,7 @@ func TestSecretsAppearNowhere(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
-		go func() { done <- m.Run(ctx) }() // ended and waited for below
+		go func() { done <- m.Run(event.With(ctx, events.Record)) }() // ended and waited for below
 		time.Sleep(5 * time.Second)
 		if err := vaults.Delete(t.Context(), must(vaults.Get(t.Context(), store.Key{Name: "delete"}))); err != nil {
 			t.Fatal(err)

@@ -1,14 +1,20 @@
-package external_test
+package event_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/tendhq/tend/reconcile/external"
+	"github.com/tendhq/tend/reconcile/event"
 	"github.com/tendhq/tend/store"
+)
+
+var (
+	key     = store.Key{Namespace: "t", Name: "a"}
+	errDisk = errors.New("the disk is full")
 )
 
 // An object whose every failure reads differently must not drive out what is known
@@ -18,9 +24,9 @@ import (
 //
 // case 95
 func TestNoisyObjectDrivesOutNoOthersEvents(t *testing.T) {
-	r := external.NewThrottledWith(nil, 0, 100, 8, 0)
+	r := event.NewLogWith(nil, 0, 100, 8, 0)
 	say := func(kind, name, message string) {
-		_ = r.Record(t.Context(), external.Event{Kind: kind, Key: store.Key{Name: name}, Reason: "CannotCreate", Message: message, Time: time.Now(), Count: 1})
+		_ = r.Record(t.Context(), event.Event{Kind: kind, Key: store.Key{Name: name}, Reason: "CannotCreate", Message: message, Time: time.Now(), Count: 1})
 	}
 	say("disk", "quiet", "once")
 	for i := range 1000 {
@@ -63,13 +69,13 @@ func TestNoisyObjectDrivesOutNoOthersEvents(t *testing.T) {
 // Negative control: mutant "an event for which there was no room was passed on".
 func TestEventWithoutRoomIsPassedOnWhenItIsHeardAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var got []external.Event
-		r := external.NewThrottledWith(func(_ context.Context, e external.Event) error {
+		var got []event.Event
+		r := event.NewLogWith(func(_ context.Context, e event.Event) error {
 			got = append(got, e)
 			return nil
 		}, time.Hour, 0, 0, 1)
 		say := func(reason string) {
-			_ = r.Record(t.Context(), external.Event{Reason: reason, Key: key, Time: time.Now(), Count: 1})
+			_ = r.Record(t.Context(), event.Event{Reason: reason, Key: key, Time: time.Now(), Count: 1})
 		}
 		say("first")
 		say("no room")
@@ -100,7 +106,7 @@ func TestEventWithoutRoomIsPassedOnWhenItIsHeardAgain(t *testing.T) {
 func TestEventsThatTheRecorderFailsOnAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
-		r := external.NewThrottledWith(func(context.Context, external.Event) error {
+		r := event.NewLogWith(func(context.Context, event.Event) error {
 			if asked++; asked == 2 {
 				panic("a bug")
 			}
@@ -111,7 +117,7 @@ func TestEventsThatTheRecorderFailsOnAreCounted(t *testing.T) {
 		go func() { done <- r.Run(ctx) }() // ends at cancel
 		for hour := range 3 {
 			for range 5 {
-				_ = r.Record(t.Context(), external.Event{Reason: "x", Key: key, Time: time.Now(), Count: 1})
+				_ = r.Record(t.Context(), event.Event{Reason: "x", Key: key, Time: time.Now(), Count: 1})
 				synctest.Wait()
 			}
 			if asked != hour+1 || r.Dropped() != hour+1 {
@@ -122,6 +128,61 @@ func TestEventsThatTheRecorderFailsOnAreCounted(t *testing.T) {
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// case 95
+func TestLogCountsRepetitionsAndNeverBlocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var got []event.Event
+		release := make(chan struct{})
+		slow := func(_ context.Context, e event.Event) error {
+			<-release
+			got = append(got, e)
+			return nil
+		}
+		r := event.NewLogWith(slow, 0, 3, 0, 2)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- r.Run(ctx) }() // ends at cancel
+		say := func(reason string) {
+			r.Record(ctx, event.Event{Reason: reason, Key: key, Time: time.Now(), Count: 1})
+		}
+		start := time.Now()
+		for range 1000 {
+			say("a")
+		}
+		synctest.Wait()
+		for _, reason := range []string{"b", "c", "d", "b"} {
+			say(reason)
+		}
+		if time.Since(start) != 0 {
+			t.Errorf("recording took %v, want no time", time.Since(start))
+		}
+		// "a" is with the recorder, "b" and "c" fill the queue, "d" finds no room.
+		if r.Dropped() != 1 {
+			t.Errorf("%d dropped, want 1", r.Dropped())
+		}
+		snap := r.Events("", store.Key{}, 0)
+		if len(snap) != 3 || snap[0].Reason != "b" || snap[0].Count != 2 || snap[2].Reason != "c" {
+			t.Errorf("snapshot %+v, want b (twice), d, c; the oldest forgotten", snap)
+		}
+		close(release)
+		synctest.Wait()
+		if len(got) != 3 || got[0].Count != 1 {
+			t.Errorf("passed on: %+v, want a, b, c", got)
+		}
+		time.Sleep(6 * time.Minute)
+		// Another server made this one, whose clock is a day behind.
+		r.Record(ctx, event.Event{Reason: "b", Key: key, Time: time.Now().Add(-24 * time.Hour), Count: 1})
+		synctest.Wait()
+		if len(got) != 4 || got[3].Count != 3 {
+			t.Errorf("passed on later: %+v, want b with its count of 3", got)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run: %v", err)
 		}
 	})
 }

@@ -1,4 +1,4 @@
-package external
+package event
 
 import (
 	"cmp"
@@ -11,9 +11,9 @@ import (
 	"github.com/tendhq/tend/store"
 )
 
-// throttleOptions is how much a [Throttled] recorder keeps and passes on. Zero fields mean the
+// bounds is how much a [Log] keeps and passes on. Zero fields mean the
 // stated default.
-type throttleOptions struct {
+type bounds struct {
 	// every is the least time between two events of the same object, type, reason and message
 	// that are passed on: 5 minutes. Those between are counted.
 	every time.Duration
@@ -27,16 +27,16 @@ type throttleOptions struct {
 	queue int
 }
 
-// Throttled keeps the recent events of every object: it counts repeated events
+// Log keeps the recent events of every object: it counts repeated events
 // instead of adding them, bounds what it keeps, never blocks, and answers
-// [Throttled.Events]. It passes them on to another recorder, which may be slow or
+// [Log.Events]. It passes them on to another recorder, which may be slow or
 // metered, if there is one: it is a Runner, Run passes events on, and without it
 // they are only kept.
 //
 //	order     e1 ─ e2 ─ e3 ─ e4 ─ e5     all, the one heard of last at the end
 //	objects   a: e1 ─ e4   b: e2 ─ e3 ─ e5
-type Throttled struct {
-	to        func(context.Context, Event) error
+type Log struct {
+	to        Recorder
 	every     time.Duration
 	keep      int
 	perObject int
@@ -72,15 +72,15 @@ type counted struct {
 
 func (c *counted) of() objectID { return objectID{c.Kind, c.Key} }
 
-// NewThrottled makes a recorder that counts, and hands on to to, which may be nil: then it
+// NewLog makes a recorder that counts, and hands on to to, which may be nil: then it
 // only keeps them. It remembers 4096 different events, at most 32 of one object, and hands on
 // one of the same object, reason and message every 5 minutes. Up to 1024 wait for to.
-func NewThrottled(to func(ctx context.Context, e Event) error) *Throttled {
-	return newThrottled(to, throttleOptions{})
+func NewLog(to Recorder) *Log {
+	return newLog(to, bounds{})
 }
 
-func newThrottled(to func(ctx context.Context, e Event) error, o throttleOptions) *Throttled {
-	return &Throttled{
+func newLog(to Recorder, o bounds) *Log {
+	return &Log{
 		to:        to,
 		every:     cmp.Or(o.every, 5*time.Minute),
 		keep:      cmp.Or(o.keep, 4096),
@@ -93,19 +93,19 @@ func newThrottled(to func(ctx context.Context, e Event) error, o throttleOptions
 
 // Record counts the event, and queues it to be passed on unless its like was
 // not long ago. It never blocks and never fails.
-func (t *Throttled) Record(_ context.Context, e Event) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	c := t.countLocked(e)
+func (l *Log) Record(_ context.Context, e Event) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := l.countLocked(e)
 	now := time.Now() // not e.Time: another server may have made the event, by its own clock
-	if t.to == nil || !c.passed.IsZero() && now.Sub(c.passed) < t.every {
+	if l.to == nil || !c.passed.IsZero() && now.Sub(c.passed) < l.every {
 		return nil
 	}
 	select { // never blocks, so it may be done under the lock, which keeps the order
-	case t.queue <- c.Event:
+	case l.queue <- c.Event:
 		c.passed = now
 	default:
-		t.dropped++
+		l.dropped++
 	}
 	return nil
 }
@@ -113,16 +113,16 @@ func (t *Throttled) Record(_ context.Context, e Event) error {
 // Run passes events on until ctx ends, one at a time. Failures of the recorder
 // are counted as dropped events, and their like waits for five minutes all the
 // same: a recorder that fails is not asked for each event.
-func (t *Throttled) Run(ctx context.Context) error {
+func (l *Log) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case e := <-t.queue:
-			if contain.Call(func() error { return t.to(ctx, e) }) != nil {
-				t.mu.Lock()
-				t.dropped++
-				t.mu.Unlock()
+		case e := <-l.queue:
+			if contain.Call(func() error { return l.to(ctx, e) }) != nil {
+				l.mu.Lock()
+				l.dropped++
+				l.mu.Unlock()
 			}
 		}
 	}
@@ -131,12 +131,12 @@ func (t *Throttled) Run(ctx context.Context) error {
 // Events gives the events that are kept, each once with its count and the time of
 // the last, the newest first: of all kinds if kind is empty, of all keys if key is zero, and
 // not more than limit if that is above zero. With kind and key it looks at that object's alone.
-func (t *Throttled) Events(kind string, key store.Key, limit int) []Event {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	from := &t.order
+func (l *Log) Events(kind string, key store.Key, limit int) []Event {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	from := &l.order
 	if kind != "" && key != (store.Key{}) {
-		if from = t.objects[objectID{kind, key}]; from == nil {
+		if from = l.objects[objectID{kind, key}]; from == nil {
 			return nil
 		}
 	}
@@ -152,52 +152,52 @@ func (t *Throttled) Events(kind string, key store.Key, limit int) []Event {
 
 // drops is how many events were not passed on because the queue was full or
 // the recorder failed.
-func (t *Throttled) drops() int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.dropped
+func (l *Log) drops() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.dropped
 }
 
 // countLocked finds the event's entry, or makes room for one, and moves it to
 // the end of its lists: it was heard of last.
-func (t *Throttled) countLocked(e Event) *counted {
+func (l *Log) countLocked(e Event) *counted {
 	id := eventID{e.Kind, e.UID, e.Reason, e.Message, e.Key, e.Warning}
-	c := t.events[id]
+	c := l.events[id]
 	if c == nil {
-		c = t.addLocked(e, id)
+		c = l.addLocked(e, id)
 	}
-	t.order.MoveToBack(c.all)
-	t.objects[c.of()].MoveToBack(c.object)
+	l.order.MoveToBack(c.all)
+	l.objects[c.of()].MoveToBack(c.object)
 	c.Count += max(e.Count, 1)
 	c.Time = e.Time
 	return c
 }
 
-func (t *Throttled) addLocked(e Event, id eventID) *counted {
+func (l *Log) addLocked(e Event, id eventID) *counted {
 	c := &counted{Event: e, id: id}
 	c.Count = 0
-	if own := t.objects[c.of()]; own != nil && own.Len() >= t.perObject {
-		t.forgetLocked(own.Front())
+	if own := l.objects[c.of()]; own != nil && own.Len() >= l.perObject {
+		l.forgetLocked(own.Front())
 	}
-	if t.order.Len() >= t.keep {
-		t.forgetLocked(t.order.Front())
+	if l.order.Len() >= l.keep {
+		l.forgetLocked(l.order.Front())
 	}
-	own := t.objects[c.of()] // it may have gone with its last event
+	own := l.objects[c.of()] // it may have gone with its last event
 	if own == nil {
 		own = list.New()
-		t.objects[c.of()] = own
+		l.objects[c.of()] = own
 	}
-	c.all, c.object = t.order.PushBack(c), own.PushBack(c)
-	t.events[id] = c
+	c.all, c.object = l.order.PushBack(c), own.PushBack(c)
+	l.events[id] = c
 	return c
 }
 
-func (t *Throttled) forgetLocked(at *list.Element) {
+func (l *Log) forgetLocked(at *list.Element) {
 	c := at.Value.(*counted)
-	delete(t.events, c.id)
-	t.order.Remove(c.all)
-	own := t.objects[c.of()]
+	delete(l.events, c.id)
+	l.order.Remove(c.all)
+	own := l.objects[c.of()]
 	if own.Remove(c.object); own.Len() == 0 {
-		delete(t.objects, c.of())
+		delete(l.objects, c.of())
 	}
 }
