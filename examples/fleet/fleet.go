@@ -103,11 +103,15 @@ func Show[S, T any](ctx context.Context, out io.Writer, o Options, kind string, 
 		return err
 	}
 	defer func() { err = errors.Join(err, fleet.Close()) }()
-	backend, all, err := Open[S, T](ctx, fleet.place, kind)
+	backend, err := fleet.place.Open(ctx)
 	if err != nil {
 		return err
 	}
 	defer backend.Close()
+	all, err := store.New[S, T](backend, kind, nil)
+	if err != nil {
+		return err
+	}
 	return f(fleet, all)
 }
 

@@ -8,11 +8,10 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/tendhq/tend/examples/pgserver"
 	"github.com/tendhq/tend/store"
-	"github.com/tendhq/tend/store/etcd"
+	_ "github.com/tendhq/tend/store/etcd"
 	"github.com/tendhq/tend/store/postgres"
 )
 
@@ -95,21 +94,15 @@ func newSchema(p Place) (Place, func() error, error) {
 	}, nil
 }
 
-// Open gives the store at a place, and the objects of one kind in it.
-func Open[S, T any](ctx context.Context, p Place, kind string) (backend store.Backend, objects *store.Store[S, T], err error) {
+// Open opens the store at a place.
+func (p Place) Open(ctx context.Context) (store.Backend, error) {
 	if p.Store == Postgres {
 		// A server that is stopped while it starts is stopped in good order all the same.
-		ctx := context.WithoutCancel(ctx)
-		backend, err = postgres.Open(ctx, p.DSN, &postgres.Options{Schema: p.Schema})
-	} else {
-		backend, err = etcd.New(clientv3.Config{Endpoints: []string{p.Endpoint}}, nil)
+		b, err := postgres.Open(context.WithoutCancel(ctx), p.DSN, &postgres.Options{Schema: p.Schema})
+		if err != nil {
+			return nil, err // a nil pointer is no nil Backend
+		}
+		return b, nil
 	}
-	if err != nil {
-		return nil, nil, err
-	}
-	objects, err = store.New[S, T](backend, kind, nil)
-	if err != nil {
-		return nil, nil, errors.Join(err, backend.Close())
-	}
-	return backend, objects, nil
+	return store.Open(ctx, "etcd:"+p.Endpoint)
 }

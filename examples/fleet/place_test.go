@@ -41,7 +41,7 @@ func TestSchemaOfTheCallersOwnIsNotDropped(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		backend, _, err := Open[struct{}, struct{}](t.Context(), p, "thing")
+		backend, err := p.Open(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,7 +3,6 @@ package fleet
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -12,56 +11,35 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/reconcile/program"
 	"github.com/tendhq/tend/reconcile/web"
-	"github.com/tendhq/tend/store"
-	"github.com/tendhq/tend/store/objects"
 )
 
-// Serve runs a server of one kind until ctx ends: place makes its placement, and build its
-// controller with that. What the server owns is said on out, and with -listen where its
-// health, metrics and debug page are.
-func Serve[S, T any](ctx context.Context, o Options, out io.Writer, kind string,
-	place func(store.Backend, *lease.Options) (lease.Placement, error),
-	build func(*store.Store[S, T], lease.Placement) (*reconcile.ObjectController[S, T], error),
-) error {
-	backend, all, err := Open[S, T](ctx, o.Place, kind)
-	if err != nil {
+// Serve runs a server until ctx ends: the program that build puts together on the store. Lease is
+// for its placement. With -listen it serves health, metrics and the debug page, and says on out where.
+func Serve(ctx context.Context, o Options, out io.Writer, build func(p *program.Program, lease *lease.Options)) error {
+	p := program.New(o.Open(ctx))
+	defer p.Backend().Close()
+	if err := p.Err(); err != nil {
 		return err
 	}
-	defer backend.Close()
-	manager := reconcile.Manager{Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))} // what fails
-	placement, err := place(backend, &lease.Options{TTL: o.TTL, Server: o.Server, Logger: manager.Logger})
-	if err != nil {
-		return err
+	p.Manager.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})) // what fails; the show has its own lines
+	build(p, &lease.Options{TTL: o.TTL, Server: o.Server, Logger: p.Manager.Logger})
+	if o.Listen {
+		page, err := web.Listen("localhost:0", nil, &web.Options{Program: p})
+		if p.Use(page, err); err == nil {
+			fmt.Fprintf(out, "http://%s/debug\n", page.Addr())
+		}
 	}
-	controller, err := build(all, Told(placement, out))
-	if err != nil {
-		return err
-	}
-	return Run(ctx, o, out, &manager, controller)
+	return p.Run(ctx, nil)
 }
 
-// Run runs a server's manager with one controller until ctx ends. With -listen it serves
-// health, metrics and the debug page, and says where.
-func Run[S, T any](ctx context.Context, o Options, out io.Writer, manager *reconcile.Manager, controller *reconcile.ObjectController[S, T]) error {
-	if err := manager.Register(controller); err != nil {
-		return err
-	}
-	if o.Listen {
-		page, err := web.Listen("localhost:0", manager, &web.Options{Objects: []objects.Kind{objects.OfCache(controller.Cache())}})
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(out, "http://%s/debug\n", page.Addr())
-		if err := manager.Register(page); err != nil {
-			return errors.Join(err, page.Close())
-		}
-	}
-	return program.Run(ctx, manager, nil)
-}
+// A Runner is a function that a program runs: p.Use(Runner(f), nil).
+type Runner func(ctx context.Context) error
+
+// Run implements reconcile.Runner.
+func (f Runner) Run(ctx context.Context) error { return f(ctx) }
 
 // UntilTold gives a server's context: it ends with a signal, and with the end of
 // in, by which a Fleet tells its servers to stop in good order. Each line before that is a

@@ -66,7 +66,7 @@ func TestAccountsInRealTime(t *testing.T) {
 	var apps []*app
 	for _, url := range startAccounts(t, each) {
 		o := options{
-			File: file, Endpoint: url, Installation: "demo", State: "in memory, for marks with a uid",
+			File: file, Endpoint: url, Installation: "demo", Store: "in memory, for marks with a uid",
 			Workers: 4, Rate: 1e6, Writes: 1e6, Poll: 24 * time.Hour, Settings: 24 * time.Hour, watchEvery: time.Second,
 		}
 		apps = append(apps, populated(t, o, each))
@@ -80,7 +80,7 @@ func TestAccountsInRealTime(t *testing.T) {
 				served <- time.Since(began)
 			}
 		})
-		if _, err := a.kernel.store.Mutate(t.Context(), store.Key{Name: edited}, func(o *Bucket) error {
+		if _, err := a.declared.Mutate(t.Context(), store.Key{Name: edited}, func(o *Bucket) error {
 			o.Spec.Versioning = !o.Spec.Versioning
 			return nil
 		}); err != nil {
@@ -100,7 +100,7 @@ func TestAccountsInRealTime(t *testing.T) {
 	var running sync.WaitGroup
 	for _, a := range apps {
 		running.Go(func() {
-			if err := a.kernel.manager.Run(ctx); err != nil {
+			if err := a.program.Run(ctx, &program.Options{Left: func(program.Left) {}}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -109,7 +109,7 @@ func TestAccountsInRealTime(t *testing.T) {
 	first := time.Since(began)
 	second := <-change(apps[accounts/3])
 	for _, a := range apps {
-		if err := program.Wait(ctx, a.kernel.parts...); err != nil {
+		if err := program.Wait(ctx, a.parts...); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -143,7 +143,7 @@ func populated(t *testing.T, o options, each int) *app {
 	}
 	t.Cleanup(func() { _ = backend.Close() })
 	a := newApp(o, io.Discard)
-	if err := a.prepare(t.Context(), backend, backend, o.Endpoint, nil); err != nil {
+	if err := a.prepare(t.Context(), backend, program.New(backend, nil), o.Endpoint, nil); err != nil {
 		t.Fatal(err)
 	}
 	finalizer, err := lifecycle.FinalizerName(kind, "external")
@@ -152,11 +152,11 @@ func populated(t *testing.T, o options, each int) *app {
 	}
 	for i := range each {
 		b := &Bucket{Meta: store.Meta{Name: accountBucket(i), Finalizers: []string{finalizer}}, Spec: acme}
-		if b, err = a.kernel.store.Create(t.Context(), b); err == nil {
+		if b, err = a.declared.Create(t.Context(), b); err == nil {
 			b.SetReady()
 			b.SetCondition(store.Condition{Type: store.ConditionSynced, Status: store.True, Reason: "Success"})
 			b.Status = BucketStatus{Bucket: a.buckets.ownership.BucketName(b.Name)}
-			_, err = a.kernel.store.UpdateStatus(t.Context(), b)
+			_, err = a.declared.UpdateStatus(t.Context(), b)
 		}
 		if err != nil {
 			t.Fatal(err)

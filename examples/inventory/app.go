@@ -6,18 +6,23 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 
+	"github.com/tendhq/tend/metrics"
+	"github.com/tendhq/tend/reconcile/external"
 	"github.com/tendhq/tend/reconcile/program"
 	"github.com/tendhq/tend/store"
+	_ "github.com/tendhq/tend/store/file" // for -store
+	_ "github.com/tendhq/tend/store/memory"
 )
 
 // An app is one run of the program.
 //
-//	inventory.yaml ─ declare ─▶ store ─▶ kernel ─▶ cloud ─▶ S3
+//	inventory.yaml ─ declare ─▶ store ─▶ external ─▶ cloud ─▶ S3
 //	                              │                          ▲
 //	                              ▼                          │
 //	        program ◀─────────  cache             chaos ─────┘
@@ -28,7 +33,15 @@ type app struct {
 	meter   *meter
 	quota   *paced
 	buckets *buckets
-	kernel  *kernel
+
+	// What assemble puts together.
+	program    *program.Program
+	collector  *metrics.Collector
+	declared   *program.Objects[BucketSpec, BucketStatus]
+	reconciler *external.Reconciler[BucketSpec, BucketStatus]
+	inventory  *cloudInventory
+	files      *files
+	parts      []program.Part // the inventory's file, and what it declares
 
 	sweeping sync.Mutex // one sweep at a time
 }
@@ -48,12 +61,11 @@ func run(ctx context.Context, o options, out io.Writer) error {
 		return err
 	}
 	return a.withServer(func(url string) error {
-		return a.withState(func(state store.Backend) error {
-			if err := a.prepare(ctx, state, state, url, entries); err != nil {
-				return err
-			}
-			return a.keep(ctx)
-		})
+		p := program.Open(ctx, a.o.Store)
+		if err := a.prepare(ctx, p.Backend(), p, url, entries); err != nil {
+			return errors.Join(err, p.Backend().Close())
+		}
+		return a.keep(ctx)
 	})
 }
 
@@ -70,16 +82,36 @@ func (a *app) withServer(f func(url string) error) error {
 	return errors.Join(f(server.URL), server.Close())
 }
 
-// prepare puts everything together, with the kernel working on a backend that is
-// the state or a copy of it.
-func (a *app) prepare(ctx context.Context, state, backend store.Backend, url string, entries []Entry) (err error) {
+// prepare puts everything together in a program on the state, or on a copy of it.
+func (a *app) prepare(ctx context.Context, state store.Backend, p *program.Program, url string, entries []Entry) error {
+	if err := p.Err(); err != nil {
+		return fmt.Errorf("-store: %w", err)
+	}
 	if err := a.identify(ctx, state); err != nil {
 		return err
 	}
 	if err := a.connect(ctx, url, entries); err != nil {
 		return err
 	}
-	a.kernel, err = newKernel(a, backend)
+	a.assemble(p)
+	return p.Err()
+}
+
+// identify finds out whose buckets these are. An installation is a store's: with
+// a store that forgets, one name stands for all runs, so that each adopts what
+// the one before it made.
+func (a *app) identify(ctx context.Context, state store.Backend) error {
+	if a.o.Installation != "" {
+		return nil
+	}
+	a.o.Installation = "demo"
+	if !a.o.durable() {
+		return nil
+	}
+	id, err := store.Installation(ctx, state)
+	if err == nil {
+		a.o.Installation = strings.ToLower(id[:min(8, len(id))]) // bucket names are short
+	}
 	return err
 }
 
@@ -183,7 +215,7 @@ func checkLengths(entries []Entry, own Ownership) error {
 
 // inForce is what the store holds as declared.
 func (a *app) inForce() (entries []Entry) {
-	for o := range a.kernel.cache.All() {
+	for o := range a.declared.Cache().All() {
 		if !o.Deleting() {
 			entries = append(entries, o.Spec.entry(o.Name))
 		}

@@ -35,7 +35,7 @@ type cloudInventory = external.Inventory[BucketSpec, BucketStatus, sighting]
 
 func newCloud(a *app, s *store.Store[BucketSpec, BucketStatus]) (*cloud, error) {
 	c := &cloud{
-		buckets: a.buckets, installation: a.o.Installation, durable: a.o.State != "", store: s,
+		buckets: a.buckets, installation: a.o.Installation, durable: a.o.durable(), store: s,
 	}
 	var err error
 	c.inventory, err = external.NewInventory(&external.InventoryOptions[BucketSpec, BucketStatus, sighting]{

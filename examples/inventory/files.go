@@ -14,13 +14,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
-	"github.com/tendhq/tend/reconcile"
-	"github.com/tendhq/tend/reconcile/declare"
 	"github.com/tendhq/tend/reconcile/depend"
 	"github.com/tendhq/tend/reconcile/external"
 	"github.com/tendhq/tend/reconcile/program"
 	"github.com/tendhq/tend/store"
-	"github.com/tendhq/tend/store/cache"
 )
 
 // A FileSpec is a small file in a bucket as declared.
@@ -56,61 +53,23 @@ const (
 // what carries no mark of ours was written by others, and is left alone.
 type files struct {
 	cloud      *cloud
-	store      *store.Store[FileSpec, FileStatus]
-	cache      *cache.Cache[FileSpec, FileStatus]
+	declared   *program.Objects[FileSpec, FileStatus]
 	reconciler *external.Reconciler[FileSpec, FileStatus]
-	parts      []program.Part     // what the inventory's file declares of them
-	runners    []reconcile.Runner // for the manager
 }
 
-func newFiles(a *app, k *kernel, c *cloud, backend store.Backend) (f *files, err error) {
-	f = &files{cloud: c}
-	if f.store, err = store.New[FileSpec, FileStatus](backend, fileKind, nil); err != nil {
-		return nil, err
-	}
-	if f.cache, err = cache.New(f.store, nil); err != nil {
-		return nil, err
-	}
+func newFiles(a *app, c *cloud) *files {
+	p := a.program
+	f := &files{cloud: c, declared: program.AddKind(p, fileKind, &program.ObjectsOptions[FileSpec, FileStatus]{
+		Progress: &program.KindOptions[FileSpec, FileStatus]{Stuck: stuckFile},
+	})}
 	bucketOf := func(o *File) []store.Key { return []store.Key{{Name: o.Namespace}} }
-	needs, err := depend.New(f.cache, depend.On(k.cache, bucketOf, nil), &depend.Options{Logger: kernelLogger(a.o.Verbose)})
-	if err != nil {
-		return nil, err
-	}
+	needs, err := depend.New(f.declared.Cache(), depend.On(a.declared.Cache(), bucketOf, nil), &depend.Options{Logger: p.Manager.Logger})
+	p.Check(err)
 	client, err := external.Gather[FileSpec, FileStatus](f, &external.BatchOptions{Wait: gatherFor, Most: mostDeleted})
-	if err != nil {
-		return nil, err
-	}
-	f.reconciler, err = external.New(f.store, external.Always(client), &external.Options[FileSpec, FileStatus]{
-		Naming: external.ByUs, Poll: a.o.Settings, CreationGrace: settled(a.o.Poll),
-		Depends: needs, Changes: a.done.Told,
-	})
-	if err != nil {
-		return nil, err
-	}
-	declared, err := program.Of(f.cache, &program.KindOptions[FileSpec, FileStatus]{Stuck: stuckFile})
-	if err != nil {
-		return nil, err
-	}
-	o, err := a.limited(filesAtOnce)
-	if err != nil {
-		return nil, err
-	}
-	if o, err = declared.Track(o); err != nil {
-		return nil, err
-	}
-	controller, err := f.reconciler.Controller("files", f.cache, o)
-	if err != nil {
-		return nil, err
-	}
-	file, err := declare.New(f.store, f.cache, a.o.File, &declare.Options[FileSpec, FileStatus]{
-		Decode: a.decodeFiles, Owner: declaredBy, MaxDelete: a.maxFileRemovals, Every: a.o.watchEvery, MaxBytes: maxInventoryBytes,
-	})
-	if err != nil {
-		return nil, err
-	}
-	f.parts = []program.Part{file, declared}
-	f.runners = []reconcile.Runner{f.cache, controller, file.Controller()}
-	return f, nil
+	p.Check(err)
+	f.reconciler = keepKind(a, f.declared, client, &external.Options[FileSpec, FileStatus]{Poll: a.o.Settings, Depends: needs},
+		filesAtOnce, a.decodeFiles, a.maxFileRemovals)
+	return f
 }
 
 // stuckFile: a file of others waits for a person as long as it is declared. Its deletion

@@ -96,7 +96,7 @@ func TestFilesAreDeletedByFewCalls(t *testing.T) {
 	const n = 301
 	keys := fileKeys(n)
 	failing, theirs := keys[7], keys[n-1]
-	o := options{Endpoint: server.URL, Once: true, State: t.TempDir(), Removals: n}
+	o := options{Endpoint: server.URL, Once: true, Store: inFile(t), Removals: n}
 	s := begin(t, withFiles(keys...), o)
 	if err := s.Result(t); err != nil {
 		t.Fatalf("run = %v; it printed:\n%s", err, s)
@@ -109,7 +109,7 @@ func TestFilesAreDeletedByFewCalls(t *testing.T) {
 
 	file, out, notes := filepath.Join(t.TempDir(), "inventory.yaml"), newScreen(), newScreen()
 	writeFile(t, file, withFiles())
-	code := command(t.Context(), []string{"-plan", "-file", file, "-endpoint", server.URL, "-state", o.State, "-confirm-removals", "301", "-rate", "100000", "-timeout", "1h"}, out, notes)
+	code := command(t.Context(), []string{"-plan", "-file", file, "-endpoint", server.URL, "-store", o.Store, "-confirm-removals", "301", "-rate", "100000", "-timeout", "1h"}, out, notes)
 	if code != 2 || out.Count("- delete acme-a/f") != n-1 || notes.Count("300 files are deleted by 1 or more calls of DeleteObjects") != 1 {
 		t.Errorf("exit code %d, want 2 and 300 deletions by a call; it printed:\n%s%s", code, out, notes)
 	}
@@ -166,7 +166,7 @@ func TestFilesAreDeletedByFewCalls(t *testing.T) {
 // promise E2
 func TestFileReplacedBeforeItsDeletionIsLeft(t *testing.T) {
 	eachKind(t, func(t *testing.T, server *testS3, _ string) {
-		o := options{Endpoint: server.URL, Once: true, State: t.TempDir()}
+		o := options{Endpoint: server.URL, Once: true, Store: inFile(t)}
 		if err := begin(t, withFiles("a.txt", "b.txt"), o).Result(t); err != nil {
 			t.Fatal(err)
 		}
@@ -198,8 +198,8 @@ func TestKilledInTheMiddleOfADeletion(t *testing.T) {
 		t.Run(fmt.Sprint("done ", done), func(t *testing.T) {
 			server := newTestS3(t, true)
 			keys := fileKeys(30)
-			o := options{Endpoint: server.URL, State: t.TempDir(), Removals: 20}
-			left := options{Endpoint: server.URL, Once: true, State: t.TempDir(), Removals: 20}
+			o := options{Endpoint: server.URL, Store: inFile(t), Removals: 20}
+			left := options{Endpoint: server.URL, Once: true, Store: inFile(t), Removals: 20}
 			s := begin(t, withFiles(keys...), o)
 			s.Await(t, "31 of 31 as declared", 1)
 			held, dead := make(chan struct{}), make(chan struct{})
@@ -209,9 +209,9 @@ func TestKilledInTheMiddleOfADeletion(t *testing.T) {
 					return false
 				}
 				once.Do(func() {
-					state, err := os.ReadFile(filepath.Join(o.State, stateFile))
+					state, err := os.ReadFile(strings.TrimPrefix(o.Store, "file:"))
 					if err == nil {
-						err = os.WriteFile(filepath.Join(left.State, stateFile), state, 0o600)
+						err = os.WriteFile(strings.TrimPrefix(left.Store, "file:"), state, 0o600)
 					}
 					if err != nil {
 						t.Error(err)

@@ -8,31 +8,31 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/tendhq/tend/reconcile/event"
 	"github.com/tendhq/tend/reconcile/program"
 	"github.com/tendhq/tend/reconcile/web"
 	"github.com/tendhq/tend/store"
-	"github.com/tendhq/tend/store/objects"
 )
 
 // keep lets the kernel work on what the file declares, until ctx ends, or with -once
 // until everything is as declared.
 func (a *app) keep(ctx context.Context) error {
-	if err := errors.Join(a.serve(), a.trustState(ctx)); err != nil {
-		return err
-	}
-	if a.o.Prune || a.o.Listen != "" {
-		if err := a.kernel.manager.Register(runner(a.sweepNowAndThen)); err != nil {
-			return err
+	a.program.Check(a.trustState(ctx))
+	if a.o.Listen != "" {
+		page, err := web.Listen(a.o.Listen, nil, &web.Options{Program: a.program, Metrics: a.collector, Debug: a.debugPage()})
+		if a.program.Use(page, err); err == nil {
+			a.out.Line("serving http://%s/metrics and /debug", page.Addr())
 		}
 	}
+	if a.o.Prune || a.o.Listen != "" {
+		a.program.Use(runner(a.sweepNowAndThen), nil)
+	}
 	began := time.Now()
-	o := &program.Options{Parts: a.kernel.parts, Once: a.o.Once, Out: a.out, Left: a.left}
+	o := &program.Options{Once: a.o.Once, Out: a.out, Left: a.left}
 	if o.Once {
 		o.Timeout = a.o.Timeout
 	}
 	o.Complete = func(ctx context.Context) error {
-		a.out.Line("%s", summary(program.ProgressOf(a.kernel.parts...), a.done, a.meter.Calls(), time.Since(began)))
+		a.out.Line("%s", summary(program.ProgressOf(a.parts...), a.done, a.meter.Calls(), time.Since(began)))
 		err := a.sweep(ctx, true)
 		if err == nil && a.o.Chaos > 0 {
 			err = a.runChaos(ctx)
@@ -42,7 +42,7 @@ func (a *app) keep(ctx context.Context) error {
 		}
 		return nil // it was said, and the program goes on
 	}
-	err := program.Run(event.With(ctx, a.kernel.events.Record), &a.kernel.manager, o)
+	err := a.program.Run(ctx, o)
 	if tooMany, ok := errors.AsType[*store.CapError](err); ok {
 		err = fmt.Errorf("%w\nif that is meant, start with %s", err, confirm(tooMany))
 	}
@@ -54,22 +54,6 @@ type runner func(ctx context.Context) error
 
 func (f runner) Run(ctx context.Context) error { return f(ctx) }
 
-// serve registers what -listen offers. A port that is taken ends the program before
-// anything was begun.
-func (a *app) serve() error {
-	if a.o.Listen == "" {
-		return nil
-	}
-	page, err := web.Listen(a.o.Listen, &a.kernel.manager, &web.Options{
-		Metrics: a.kernel.collector, Debug: a.debugPage(), Objects: []objects.Kind{objects.OfCache(a.kernel.cache), objects.OfCache(a.kernel.files.cache)},
-	})
-	if err != nil {
-		return err
-	}
-	a.out.Line("serving http://%s/metrics and /debug", page.Addr())
-	return a.kernel.manager.Register(page)
-}
-
 func (a *app) runChaos(ctx context.Context) error {
 	seed := rand.Uint64()
 	a.out.Line("chaos: %d alterations, seed %d", a.o.Chaos, seed)
@@ -80,9 +64,9 @@ func (a *app) runChaos(ctx context.Context) error {
 		return err
 	}
 	a.out.Line("%s", c.Summary())
-	err := program.Wait(ctx, a.kernel.parts...)
+	err := program.Wait(ctx, a.parts...)
 	if err == nil {
-		a.out.Line("%v; %v in all", program.ProgressOf(a.kernel.parts...), a.done)
+		a.out.Line("%v; %v in all", program.ProgressOf(a.parts...), a.done)
 	}
 	return err
 }

@@ -18,7 +18,7 @@ type options struct {
 	Endpoint     string
 	Region       string
 	Installation string
-	State        string
+	Store        string
 	Listen       string
 	Once         bool
 	Plan         bool
@@ -40,6 +40,12 @@ type options struct {
 	watchEvery time.Duration // how often the file is looked at; tests look more often
 }
 
+// inMemory is the store that forgets.
+const inMemory = "memory"
+
+// durable: the store outlives the process, and so do its uids.
+func (o *options) durable() bool { return o.Store != inMemory }
+
 // inProcess: no -endpoint was given, so the S3 server is ours.
 func (o *options) inProcess() bool { return o.Endpoint == "" }
 
@@ -54,8 +60,8 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 	f.StringVar(&o.File, "file", "examples/inventory/inventory.yaml", "the declared inventory")
 	f.StringVar(&o.Endpoint, "endpoint", "", `S3 at this URL, or "aws" (default: a server inside this process)`)
 	f.StringVar(&o.Region, "region", "", "the one region of an endpoint that has only one (default: each bucket's own)")
-	f.StringVar(&o.Installation, "installation", "", `whose buckets these are, for the ownership mark (default: what -state remembers, else "demo")`)
-	f.StringVar(&o.State, "state", "", "keep the state in this directory (default: in memory)")
+	f.StringVar(&o.Installation, "installation", "", `whose buckets these are, for the ownership mark (default: what -store remembers, else "demo")`)
+	f.StringVar(&o.Store, "store", inMemory, "the store of what is declared: memory or file:PATH")
 	f.StringVar(&o.Listen, "listen", "", "serve /metrics and /debug here, e.g. :8080; without a host, on localhost only")
 	f.BoolVar(&o.Once, "once", false, "converge, print a summary, and exit")
 	f.BoolVar(&o.Plan, "plan", false, "show what would be done, and do nothing; exit code 0: nothing, 2: changes, 1: error")
@@ -108,9 +114,9 @@ func (o *options) complete() error {
 		return errors.New("-prune-most must be above zero, and -prune-percent between 1 and 100")
 	case o.TrustState && !o.Prune:
 		return errors.New("-trust-state is for -prune")
-	case o.Prune && o.Installation == "" && o.State == "" && !o.inProcess():
+	case o.Prune && o.Installation == "" && !o.durable() && !o.inProcess():
 		// "demo" is the name of all that try this program.
-		return errors.New("-prune wants -state, or an -installation of your own: what others marked would be taken for yours")
+		return errors.New("-prune wants -store, or an -installation of your own: what others marked would be taken for yours")
 	case o.Poll < 0 || o.Timeout <= 0 || o.Workers < 1 || !(o.Rate > 0) || !(o.Writes > 0):
 		return errors.New("-poll, -timeout, -workers, -rate and -writes must be above zero")
 	case o.JSON && !o.Plan:

@@ -7,8 +7,10 @@ import (
 	"io"
 	"math"
 	"os"
+	"strings"
 
 	"github.com/tendhq/tend/reconcile/external"
+	"github.com/tendhq/tend/reconcile/program"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/memory"
 )
@@ -25,10 +27,12 @@ func plan(ctx context.Context, o options, out, notes io.Writer) (int, error) {
 	}
 	var p external.Plan
 	err = a.withServer(func(url string) error {
-		return a.withState(func(state store.Backend) error {
-			p, err = a.plan(ctx, state, url, entries)
-			return err
-		})
+		state, err := openState(ctx, o.Store)
+		if err != nil {
+			return fmt.Errorf("-store: %w", err)
+		}
+		p, err = a.plan(ctx, state, url, entries)
+		return errors.Join(err, state.Close())
 	})
 	if err != nil {
 		return p.ExitCode(err), err
@@ -39,6 +43,15 @@ func plan(ctx context.Context, o options, out, notes io.Writer) (int, error) {
 		err = p.WriteText(out)
 	}
 	return p.ExitCode(err), err
+}
+
+// openState opens the state. A file that is not there is not made.
+func openState(ctx context.Context, url string) (store.Backend, error) {
+	path, _ := strings.CutPrefix(url, "file:")
+	if _, err := os.Stat(path); path != url && errors.Is(err, os.ErrNotExist) {
+		return memory.New(nil)
+	}
+	return store.Open(ctx, url)
 }
 
 func (a *app) plan(ctx context.Context, state store.Backend, url string, entries []Entry) (external.Plan, error) {
@@ -52,7 +65,7 @@ func (a *app) plan(ctx context.Context, state store.Backend, url string, entries
 	if err := copyState(ctx, scratch, state); err != nil {
 		return external.Plan{}, err
 	}
-	if err := a.prepare(ctx, state, scratch, url, entries); err != nil {
+	if err := a.prepare(ctx, state, program.New(scratch, nil), url, entries); err != nil {
 		return external.Plan{}, err
 	}
 	if err := a.load(ctx); err != nil {
@@ -65,11 +78,11 @@ func (a *app) plan(ctx context.Context, state store.Backend, url string, entries
 	if err != nil {
 		return external.Plan{}, err
 	}
-	buckets, err := a.kernel.reconciler.Plan(ctx, orphans...)
+	buckets, err := a.reconciler.Plan(ctx, orphans...)
 	if err != nil {
 		return buckets, err
 	}
-	files, err := a.kernel.files.reconciler.Plan(ctx)
+	files, err := a.files.reconciler.Plan(ctx)
 	if err != nil {
 		return files, err
 	}
@@ -96,10 +109,10 @@ func (a *app) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := loadKind(ctx, a, a.kernel.store, data, a.decode, a.maxRemovals); err != nil {
+	if err := loadKind(ctx, a, a.declared.Store, data, a.decode, a.maxRemovals); err != nil {
 		return err
 	}
-	return loadKind(ctx, a, a.kernel.files.store, data, a.decodeFiles, a.maxFileRemovals)
+	return loadKind(ctx, a, a.files.declared.Store, data, a.decodeFiles, a.maxFileRemovals)
 }
 
 func loadKind[S, T any](ctx context.Context, a *app, s *store.Store[S, T], data []byte,

@@ -55,7 +55,7 @@ func TestPlanShowsWhatARunWouldDoAndTouchesNothing(t *testing.T) {
 
 func TestPlanSaysWhatARunWouldRefuse(t *testing.T) {
 	server := newTestS3(t, true)
-	o := options{Endpoint: server.URL, Once: true, State: t.TempDir()}
+	o := options{Endpoint: server.URL, Once: true, Store: inFile(t)}
 	if err := begin(t, declaring(numbered(20)...), o).Result(t); err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func TestPlanSaysWhatARunWouldRefuse(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "inventory.yaml")
 	writeFile(t, file, declaring(numbered(10)...))
 	out, notes := newScreen(), newScreen()
-	code := command(t.Context(), []string{"-plan", "-file", file, "-endpoint", server.URL, "-state", o.State}, out, notes)
+	code := command(t.Context(), []string{"-plan", "-file", file, "-endpoint", server.URL, "-store", o.Store}, out, notes)
 	if code != 2 || out.Count("- delete acme-1") != 10 || notes.Count("a run would refuse") != 1 || notes.Count("-confirm-removals 10") != 1 {
 		t.Errorf("exit code %d, want 2, ten deletions and the refusal; it printed:\n%s%s", code, out, notes)
 	}

@@ -137,10 +137,10 @@ func TestPrometheusUnderstandsMetricsDashboardAndAlerts(t *testing.T) {
 	p.rulesWork(t)
 
 	// A native histogram answers without buckets in the query.
-	native.eventually(t, `histogram_count(workqueue_work_duration_seconds{name="buckets"})`, func(v []float64) bool {
+	native.eventually(t, `histogram_count(workqueue_work_duration_seconds{name="bucket"})`, func(v []float64) bool {
 		return len(v) == 1 && v[0] > 0
 	})
-	native.eventually(t, `histogram_quantile(0.9, rate(controller_runtime_reconcile_time_seconds{controller="buckets"}[1m]))`, anyNumber)
+	native.eventually(t, `histogram_quantile(0.9, rate(controller_runtime_reconcile_time_seconds{controller="bucket"}[1m]))`, anyNumber)
 
 	// And an alert fires for something that really happened.
 	p.eventually(t, `controller_runtime_reconcile_panics_total{controller="other"}`, anyNumber)

@@ -32,7 +32,7 @@ func (a *app) sweepNowAndThen(ctx context.Context) error {
 func (a *app) sweep(ctx context.Context, aloud bool) error {
 	a.sweeping.Lock()
 	defer a.sweeping.Unlock()
-	r, err := a.kernel.inventory.Report(ctx)
+	r, err := a.inventory.Report(ctx)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -59,12 +59,12 @@ func (a *app) sweep(ctx context.Context, aloud bool) error {
 
 // prune deletes the orphans, or says why not.
 func (a *app) prune(ctx context.Context) error {
-	done, err := a.kernel.inventory.Prune(ctx, external.Cap{})
+	done, err := a.inventory.Prune(ctx, external.Cap{})
 	for _, f := range done {
 		a.out.Line("- %s  pruned: it was ours, and not declared", f.ID)
 	}
 	if len(done) > 0 {
-		_, _ = a.kernel.inventory.Report(ctx) // for the debug page; what fails is told at the next sweep
+		_, _ = a.inventory.Report(ctx) // for the debug page; what fails is told at the next sweep
 	}
 	if err == nil || ctx.Err() != nil {
 		return err
@@ -79,13 +79,13 @@ func (a *app) trustState(ctx context.Context) error {
 	if !a.o.TrustState {
 		return nil
 	}
-	return a.kernel.inventory.Release(ctx)
+	return a.inventory.Release(ctx)
 }
 
 // foresee is the orphans that a plan would have deleted. It says what would be
 // refused, and what is left alone.
 func (a *app) foresee(ctx context.Context) ([]external.Finding, error) {
-	r, err := a.kernel.inventory.Report(ctx)
+	r, err := a.inventory.Report(ctx)
 	if err != nil {
 		return nil, brief(err)
 	}
@@ -96,7 +96,7 @@ func (a *app) foresee(ctx context.Context) ([]external.Finding, error) {
 		}
 		return nil, nil
 	}
-	would, err := a.kernel.inventory.Prunable(ctx, external.Cap{})
+	would, err := a.inventory.Prunable(ctx, external.Cap{})
 	if errors.Is(err, external.ErrPruneRefused) {
 		a.out.Line("a run would refuse: %s", refusal(err))
 		return nil, nil

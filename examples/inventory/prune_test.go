@@ -251,14 +251,14 @@ func TestListServesTheLooks(t *testing.T) {
 // promise E2
 func TestPruneIsHeldAfterTheStateWasRestored(t *testing.T) {
 	server := newTestS3(t, true)
-	o := options{Endpoint: server.URL, Once: true, Poll: time.Minute, State: t.TempDir()}
+	o := options{Endpoint: server.URL, Once: true, Poll: time.Minute, Store: inFile(t)}
 	run := func(o options, names ...string) *session {
 		s := begin(t, declaring(names...), o)
 		_ = s.Result(t)
 		return s
 	}
 	run(o, numbered(12)...)
-	file := filepath.Join(o.State, stateFile)
+	file := strings.TrimPrefix(o.Store, "file:")
 	backup, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -278,7 +278,7 @@ func TestPruneIsHeldAfterTheStateWasRestored(t *testing.T) {
 		out, notes := newScreen(), newScreen()
 		list := filepath.Join(t.TempDir(), "inventory.yaml")
 		writeFile(t, list, declaring(numbered(12)...))
-		command(t.Context(), append(strings.Fields(flags), "-plan", "-prune", "-file", list, "-state", o.State, "-endpoint", server.URL), out, notes)
+		command(t.Context(), append(strings.Fields(flags), "-plan", "-prune", "-file", list, "-store", o.Store, "-endpoint", server.URL), out, notes)
 		return out.String() + notes.String()
 	}
 	if text := plan(""); !strings.Contains(text, "a run would refuse: nothing was pruned: acme-new (acme-new) was declared at") {

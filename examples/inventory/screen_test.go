@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"path/filepath"
@@ -100,7 +101,7 @@ func begin(t *testing.T, content string, o options) *session {
 // quick fills in what a test doesn't say.
 func quick(o options) options {
 	o.Workers, o.Rate, o.Writes, o.watchEvery = 8, 1e5, 1e5, 5*time.Millisecond
-	if o.State == "" {
+	if o.Store = cmp.Or(o.Store, inMemory); !o.durable() {
 		o.Installation = "demo"
 	}
 	if o.Poll == 0 {
@@ -143,6 +144,9 @@ func (s *session) edit(t *testing.T, content string) {
 		t.Fatal(err)
 	}
 }
+
+// inFile is the URL of a store in a file of its own.
+func inFile(t *testing.T) string { return "file:" + filepath.Join(t.TempDir(), "inventory.db") }
 
 func writeFile(t *testing.T, path, content string) {
 	t.Helper()

@@ -50,7 +50,7 @@ func TestCredentialsAreSaidNowhere(t *testing.T) {
 	s := begin(t, declared, options{Endpoint: server.URL, Listen: "localhost:0"})
 	s.Await(t, "+ acme-a  created", 1)
 	url := "http://" + serving(t, s)
-	awaitPage(t, url+"/debug?c=buckets&key=acme-denied&format=text", "does not exist in our records")
+	awaitPage(t, url+"/debug?c=bucket&key=acme-denied&format=text", "does not exist in our records")
 	for range 2 { // when it comes again, the first has been told
 		select {
 		case <-cut:
@@ -60,7 +60,7 @@ func TestCredentialsAreSaidNowhere(t *testing.T) {
 	}
 	said := map[string]string{}
 	said["the metrics"] = fetch(t, url+"/metrics")
-	for _, view := range []string{"?", "?c=buckets", "?c=buckets&key=acme-denied", "?c=buckets&key=acme-cut", "?view=events"} {
+	for _, view := range []string{"?", "?c=bucket", "?c=bucket&key=acme-denied", "?c=bucket&key=acme-cut", "?view=events"} {
 		for _, format := range []string{"html", "json", "text"} {
 			said["the debug page as "+format] += fetch(t, url+"/debug"+view+"&format="+format)
 		}

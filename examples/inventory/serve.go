@@ -10,16 +10,10 @@ import (
 	"github.com/tendhq/tend/reconcile/web/debug"
 )
 
-// debugPage is what /debug shows: the kernel's work, and what this program knows
-// besides. It has no actions: no user is authenticated here.
+// debugPage is what /debug shows besides the program: what this one knows. It has no
+// actions: no user is authenticated here.
 func (a *app) debugPage() *debug.Options {
-	return &debug.Options{
-		Title:       "inventory",
-		Buckets:     a.quota.set.Buckets,
-		Events:      a.kernel.events,
-		Inventories: []debug.Inventory{a.kernel.inventory},
-		Sections:    []debug.Section{{Title: "This program", Rows: a.about}},
-	}
+	return &debug.Options{Title: "inventory", Sections: []debug.Section{{Title: "This program", Rows: a.about}}}
 }
 
 // about is what the program says of itself.
@@ -33,7 +27,7 @@ func (a *app) about() [][2]string {
 		{"installation", a.o.Installation},
 		{"endpoint", a.buckets.endpoint.String()},
 		{"buckets are marked by", a.buckets.ownership.String()},
-		{"the inventory", program.ProgressOf(a.kernel.parts...).String()},
+		{"the inventory", program.ProgressOf(a.parts...).String()},
 		{"changes", a.done.String()},
 		{"calls", strings.Join(calls, ", ")},
 	}

@@ -61,9 +61,9 @@ func TestDebugPageShowsKeysAndWhatIsWrong(t *testing.T) {
 	s.Await(t, "+ acme-a  created", 1)
 	url := "http://" + serving(t, s) + "/debug"
 	awaitPage(t, url+"?format=text", "buckets", "s3", "demo", "1 created", "CreateBucket 1", "NotOurs")
-	awaitPage(t, url+"?c=buckets&format=text", "acme-a", "acme-theirs", "it is to run in")
-	awaitPage(t, url+"?c=buckets&key=acme-theirs&format=text", "the resource is there")
-	resp, err := http.Post(url, "application/x-www-form-urlencoded", strings.NewReader("do=kick&c=buckets&key=acme-a"))
+	awaitPage(t, url+"?c=bucket&format=text", "acme-a", "acme-theirs", "it is to run in")
+	awaitPage(t, url+"?c=bucket&key=acme-theirs&format=text", "the resource is there")
+	resp, err := http.Post(url, "application/x-www-form-urlencoded", strings.NewReader("do=kick&c=bucket&key=acme-a"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,8 +95,8 @@ func TestMetricsCountWhatTheKernelDid(t *testing.T) {
 	// Each bucket is looked at to be created, and once more to be confirmed. What
 	// the last of these runs wrote shows before the run has ended and is counted.
 	awaitPage(t, "http://"+serving(t, s)+"/metrics",
-		`controller_runtime_reconcile_total{controller="buckets",result="requeue_after"} 40`+"\n",
-		`controller_runtime_reconcile_errors_total{controller="buckets"} 0`+"\n")
+		`controller_runtime_reconcile_total{controller="bucket",result="requeue_after"} 40`+"\n",
+		`controller_runtime_reconcile_errors_total{controller="bucket"} 0`+"\n")
 }
 
 func TestPortThatIsTakenEndsTheRun(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 // and deleted.
 func TestStateRemembersWhatWasDeclared(t *testing.T) {
 	eachKind(t, func(t *testing.T, server *testS3, _ string) {
-		o := options{Endpoint: server.URL, Once: true, State: t.TempDir() + "/state"}
+		o := options{Endpoint: server.URL, Once: true, Store: inFile(t)}
 		s := begin(t, declaring(append(numbered(20), "acme-old+")...), o)
 		if err := s.Result(t); err != nil {
 			t.Fatalf("run = %v; it printed:\n%s", err, s)
@@ -38,7 +38,7 @@ func TestStateRemembersWhatWasDeclared(t *testing.T) {
 // promise E2
 func TestTooManyRemovalsSinceTheLastRunAreRefused(t *testing.T) {
 	server := newTestS3(t, true)
-	o := options{Endpoint: server.URL, Once: true, State: t.TempDir()}
+	o := options{Endpoint: server.URL, Once: true, Store: inFile(t)}
 	if err := begin(t, declaring(numbered(20)...), o).Result(t); err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func TestTooManyRemovalsSinceTheLastRunAreRefused(t *testing.T) {
 // said "10 of 10 as declared, 10 being deleted" and listed them as left.
 func TestRefusedRemovalsAreNotToldAsUnderWay(t *testing.T) {
 	server := newTestS3(t, true)
-	o := options{Endpoint: server.URL, Once: true, State: t.TempDir()}
+	o := options{Endpoint: server.URL, Once: true, Store: inFile(t)}
 	if err := begin(t, declaring(numbered(20)...), o).Result(t); err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestRefusedRemovalsAreNotToldAsUnderWay(t *testing.T) {
 
 func TestSecondProcessOnOneStateSaysSo(t *testing.T) {
 	server := newTestS3(t, true)
-	o := options{Endpoint: server.URL, State: t.TempDir()}
+	o := options{Endpoint: server.URL, Store: inFile(t)}
 	s := begin(t, declaring("acme-a"), o)
 	s.Await(t, "1 of 1 as declared", 1)
 	if err := begin(t, declaring("acme-a"), o).Result(t); err == nil || !strings.Contains(err.Error(), "another process") {
@@ -95,11 +95,11 @@ func TestSecondProcessOnOneStateSaysSo(t *testing.T) {
 // promise E2
 func TestBucketsOfAnotherInstallationAreForeign(t *testing.T) {
 	server := newTestS3(t, true)
-	if err := begin(t, declaring("acme-a"), options{Endpoint: server.URL, Once: true, State: t.TempDir()}).Result(t); err != nil {
+	if err := begin(t, declaring("acme-a"), options{Endpoint: server.URL, Once: true, Store: inFile(t)}).Result(t); err != nil {
 		t.Fatal(err)
 	}
 	server.Writes()
-	s := begin(t, declaring("acme-a+"), options{Endpoint: server.URL, Once: true, State: t.TempDir()})
+	s := begin(t, declaring("acme-a+"), options{Endpoint: server.URL, Once: true, Store: inFile(t)})
 	if err := s.Result(t); err == nil || s.Count("acme-a  the resource is there, and its ownership mark names another owner") != 1 {
 		t.Errorf("run = %v; it printed:\n%s", err, s)
 	}
@@ -131,7 +131,7 @@ func TestBucketThatAnotherInstallationMadeMeanwhileIsForeign(t *testing.T) {
 		answer(w, http.StatusConflict, "BucketAlreadyOwnedByYou")
 		return true
 	})
-	s := begin(t, declaring(name+"+"), options{Endpoint: server.URL, Once: true, State: t.TempDir()})
+	s := begin(t, declaring(name+"+"), options{Endpoint: server.URL, Once: true, Store: inFile(t)})
 	if err := s.Result(t); err == nil || s.Count("acme-a  the resource is there, and its ownership mark names another owner") != 1 {
 		t.Errorf("run = %v; it printed:\n%s", err, s)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/tendhq/tend/examples/fleet"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/lease"
+	"github.com/tendhq/tend/reconcile/program"
 	"github.com/tendhq/tend/store"
 )
 
@@ -33,10 +34,11 @@ var ledgerKey = store.Key{Name: "ledger"}
 // serve is one server. All three run this, and the lease decides which of them
 // gets to run the controller.
 func serve(ctx context.Context, o options, out io.Writer) error {
-	return fleet.Serve(ctx, o, out, kind, func(b store.Backend, lo *lease.Options) (lease.Placement, error) {
-		return lease.NewSingleton(b, "bookkeeper", lo)
-	}, func(ledgers *ledgers, p lease.Placement) (*reconcile.ObjectController[struct{}, Pages], error) {
-		return reconcile.For(ledgers, func(ctx context.Context, l *Ledger) (reconcile.Result, error) {
+	return fleet.Serve(ctx, o, out, func(p *program.Program, lo *lease.Options) {
+		ledgers := program.AddKind[struct{}, Pages](p, kind, nil)
+		one, err := lease.NewSingleton(p.Backend(), "bookkeeper", lo)
+		p.Check(err)
+		ledgers.Reconcile(func(ctx context.Context, l *Ledger) (reconcile.Result, error) {
 			// Nothing here asks whether this server still leads: a write with this
 			// context by a server that does not is refused.
 			token, _ := lease.Token(ctx)
@@ -48,6 +50,6 @@ func serve(ctx context.Context, o options, out io.Writer) error {
 			l.Status.Terms = terms
 			_, err := ledgers.UpdateStatus(ctx, l)
 			return reconcile.Result{RequeueAfter: 50 * time.Millisecond}, err
-		}, &reconcile.ForOptions[struct{}, Pages]{Options: reconcile.Options[store.Key]{Placement: p}})
+		}, &reconcile.ForOptions[struct{}, Pages]{Options: reconcile.Options[store.Key]{Placement: fleet.Told(one, out)}})
 	})
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/tendhq/tend/reconcile/depend"
 	"github.com/tendhq/tend/reconcile/program"
 	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/file"
 	"github.com/tendhq/tend/store/memory"
 )
 
@@ -85,7 +86,7 @@ func asProgram(folder, size, way string) error {
 		step()
 		return err
 	}
-	b, err := openState(folder)
+	b, err := file.Open(filepath.Join(folder, "network.db"), nil)
 	if err != nil {
 		return err
 	}
@@ -97,26 +98,17 @@ func asProgram(folder, size, way string) error {
 }
 
 func goOneWay(ctx context.Context, b store.Backend, c *cloud, size int, way string) error {
-	n, err := newNetwork(b, c)
-	if err != nil {
-		return err
-	}
-	done := program.Progress.Complete
+	n := newNetwork(b, c)
+	var err error
 	if way == "up" {
 		_, err = n.declare(ctx, size)
 	} else {
-		done = func(p program.Progress) bool { return p.Synced && p.Declared+p.Deleting == 0 }
 		err = n.removeAll(ctx)
 	}
 	if err != nil {
 		return err
 	}
-	running, stop := context.WithCancel(ctx)
-	ended := make(chan error, 1)
-	go func() { ended <- n.manager.Run(running) }()
-	err = program.WaitFor(ctx, done, n.parts()...)
-	stop()
-	return errors.Join(err, <-ended)
+	return n.program.Run(ctx, &program.Options{Once: true}) // down: until nothing is being deleted
 }
 
 // steppedBackend has a step before and after each write.
@@ -173,19 +165,19 @@ func (j *journal) add(c *cloud, call string, ref depend.Ref) error {
 // openCloud reads the cloud of a folder. A last line that is not whole is that of a call that
 // has not returned: it is cut off, and the call was not made.
 func openCloud(folder string) (*cloud, *journal, error) {
-	file, err := os.OpenFile(filepath.Join(folder, "cloud.json"), os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := os.OpenFile(filepath.Join(folder, "cloud.json"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, nil, err
 	}
-	c, lines := newCloud(), json.NewDecoder(file)
+	c, lines := newCloud(), json.NewDecoder(f)
 	for {
 		whole := lines.InputOffset()
 		var e entry
 		if err := lines.Decode(&e); errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			_, err := file.Seek(whole, io.SeekStart)
-			return c, &journal{file: file, refused: len(c.refused)}, errors.Join(err, file.Truncate(whole))
+			_, err := f.Seek(whole, io.SeekStart)
+			return c, &journal{file: f, refused: len(c.refused)}, errors.Join(err, f.Truncate(whole))
 		} else if err != nil {
-			return nil, nil, errors.Join(err, file.Close())
+			return nil, nil, errors.Join(err, f.Close())
 		}
 		c.replay(e)
 	}
@@ -250,8 +242,7 @@ func TestKilledProcessesEndAsDeclaredAndTearDownInOrder(t *testing.T) {
 	}
 	m, err := memory.New(nil)
 	check(t, err)
-	n, err := newNetwork(m, newCloud())
-	check(t, err)
+	n := newNetwork(m, newCloud())
 	references, err := n.declare(t.Context(), *killSize)
 	check(t, err)
 	folder := t.TempDir()
@@ -286,7 +277,7 @@ func TestKilledProcessesEndAsDeclaredAndTearDownInOrder(t *testing.T) {
 		}
 		t.Logf("%s: %d processes killed; %d references, %s", way, dead, references, c)
 	}
-	b, err := openState(folder)
+	b, err := file.Open(filepath.Join(folder, "network.db"), nil)
 	check(t, err)
 	for _, kind := range []string{"vpc", "subnet", "machine"} {
 		if p, err := b.List(t.Context(), kind, store.ListOptions{}); err != nil || len(p.Records) > 0 {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"time"
 
 	"github.com/tendhq/tend/reconcile"
@@ -13,7 +14,6 @@ import (
 	"github.com/tendhq/tend/reconcile/external"
 	"github.com/tendhq/tend/reconcile/program"
 	"github.com/tendhq/tend/store"
-	"github.com/tendhq/tend/store/cache"
 )
 
 type (
@@ -27,102 +27,60 @@ type (
 	Machine = store.Object[MachineSpec, Status]
 )
 
-// A network is three kinds, each with its store, cache and controller:
+// A network is three kinds:
 //
 //	machine ──needs──▶ subnet ──needs──▶ vpc
 type network struct {
+	program  *program.Program
 	vpcs     *kind[VPCSpec]
 	subnets  *kind[SubnetSpec]
 	machines *kind[MachineSpec]
-	manager  reconcile.Manager
-	graph    *depend.Graph
 }
 
-func newNetwork(b store.Backend, c *cloud) (n *network, err error) {
-	n = &network{manager: reconcile.Manager{Logger: slog.New(slog.DiscardHandler)}, graph: depend.NewGraph()}
-	graph := &depend.Options{Graph: n.graph, Logger: n.manager.Logger}
-	if n.vpcs, err = newKind[VPCSpec](b, c, "vpc"); err != nil {
-		return nil, err
-	}
-	if n.subnets, err = newKind[SubnetSpec](b, c, "subnet"); err != nil {
-		return nil, err
-	}
-	if n.machines, err = newKind[MachineSpec](b, c, "machine"); err != nil {
-		return nil, err
-	}
-	subnets, err := depend.New(n.subnets.cache, depend.On(n.vpcs.cache, func(s *Subnet) []store.Key {
+// newNetwork puts the network together. The program returns what went wrong.
+func newNetwork(b store.Backend, c *cloud) *network {
+	n := &network{program: program.New(b, nil)}
+	n.program.Manager.Logger = slog.New(slog.DiscardHandler)
+	graph := depend.NewGraph()
+	n.program.Use(graph, nil) // the page shows it
+	n.vpcs = newKind[VPCSpec](n.program, c, graph, "vpc")
+	n.subnets = newKind(n.program, c, graph, "subnet", depend.On(n.vpcs.Cache(), func(s *Subnet) []store.Key {
 		keys := []store.Key{{Name: s.Spec.VPC}}
 		if s.Spec.Peer != "" {
 			keys = append(keys, store.Key{Name: s.Spec.Peer})
 		}
 		return keys
-	}, nil), graph)
-	if err != nil {
-		return nil, err
-	}
-	machines, err := depend.New(n.machines.cache, depend.On(n.subnets.cache, func(m *Machine) (keys []store.Key) {
+	}, nil))
+	n.machines = newKind(n.program, c, graph, "machine", depend.On(n.subnets.Cache(), func(m *Machine) (keys []store.Key) {
 		for _, name := range m.Spec.Subnets {
 			keys = append(keys, store.Key{Name: name})
 		}
 		return keys
-	}, nil), graph)
-	if err != nil {
-		return nil, err
-	}
-	for _, err := range []error{n.vpcs.control(nil), n.subnets.control(subnets), n.machines.control(machines)} {
-		if err != nil {
-			return nil, err
-		}
-	}
-	return n, n.manager.Register(n.vpcs.controller, n.subnets.controller, n.machines.controller)
+	}, nil))
+	return n
 }
 
 // kind is the objects of one kind and what keeps them.
 type kind[S any] struct {
-	name       string
+	*program.Objects[S, Status]
 	cloud      *cloud
-	store      *store.Store[S, Status]
-	cache      *cache.Cache[S, Status]
 	depends    *depend.Tracker[S, Status]
 	reconciler *external.Reconciler[S, Status]
-	objects    *program.Kind[S, Status]
-	controller *reconcile.Controller[reconcile.Request]
 }
 
-func newKind[S any](b store.Backend, c *cloud, name string) (k *kind[S], err error) {
-	k = &kind[S]{name: name, cloud: c}
-	if k.store, err = store.New[S, Status](b, name, nil); err != nil {
-		return nil, err
+func newKind[S any](p *program.Program, c *cloud, g *depend.Graph, name string, needs ...depend.Needs[S, Status]) *kind[S] {
+	k := &kind[S]{Objects: program.AddKind[S, Status](p, name, nil), cloud: c}
+	var err error
+	if len(needs) > 0 {
+		k.depends, err = depend.New(k.Cache(), depend.All(needs...), &depend.Options{Graph: g, Logger: p.Manager.Logger})
+		p.Check(err)
 	}
-	k.cache, err = cache.New(k.store, nil)
-	return k, err
-}
-
-func (k *kind[S]) control(d *depend.Tracker[S, Status]) (err error) {
-	k.depends = d
-	connect := external.ConnectorFunc[S, Status](func(context.Context, *store.Object[S, Status]) (external.Client[S, Status], error) {
-		return client[S]{k}, nil
+	k.reconciler, err = external.New(k.Store, external.Always[S, Status](client[S]{k}), &external.Options[S, Status]{
+		Naming: external.ByUs, CreationGrace: time.Millisecond, Poll: time.Hour, Depends: k.depends,
 	})
-	k.reconciler, err = external.New(k.store, connect, &external.Options[S, Status]{
-		Naming: external.ByUs, CreationGrace: time.Millisecond, Poll: time.Hour, Depends: d,
-	})
-	if err != nil {
-		return err
-	}
-	if k.objects, err = program.Of(k.cache, nil); err != nil {
-		return err
-	}
-	o, err := k.objects.Track(&reconcile.Options[reconcile.Request]{Workers: 32})
-	if err != nil {
-		return err
-	}
-	k.controller, err = k.reconciler.Controller("", k.cache, o)
-	return err
-}
-
-// parts are what the program waits for.
-func (n *network) parts() []program.Part {
-	return []program.Part{n.vpcs.objects, n.subnets.objects, n.machines.objects}
+	p.Check(err)
+	k.ReconcileBy(k.reconciler, &reconcile.Options[reconcile.Request]{Workers: 32})
+	return k
 }
 
 func (k *kind[S]) resource(o *store.Object[S, Status]) resource {
@@ -137,7 +95,7 @@ func (k *kind[S]) resource(o *store.Object[S, Status]) resource {
 type client[S any] struct{ k *kind[S] }
 
 func (c client[S]) Observe(ctx context.Context, o *store.Object[S, Status]) (external.Observation, error) {
-	r, exists, err := c.k.cloud.get(ctx, depend.Ref{Kind: c.k.name, Key: o.Key()})
+	r, exists, err := c.k.cloud.get(ctx, depend.Ref{Kind: c.k.Kind(), Key: o.Key()})
 	return external.Observation{Exists: exists, UpToDate: r.spec == fmt.Sprint(o.Spec)}, err
 }
 
@@ -147,94 +105,61 @@ func (c client[S]) Create(ctx context.Context, o *store.Object[S, Status]) error
 }
 
 func (c client[S]) Update(ctx context.Context, o *store.Object[S, Status]) error {
-	return c.k.cloud.put(ctx, depend.Ref{Kind: c.k.name, Key: o.Key()}, c.k.resource(o))
+	return c.k.cloud.put(ctx, depend.Ref{Kind: c.k.Kind(), Key: o.Key()}, c.k.resource(o))
 }
 
 func (c client[S]) Delete(ctx context.Context, o *store.Object[S, Status]) error {
-	return c.k.cloud.delete(ctx, depend.Ref{Kind: c.k.name, Key: o.Key()})
+	return c.k.cloud.delete(ctx, depend.Ref{Kind: c.k.Kind(), Key: o.Key()})
 }
 
 // declare declares objects from the top down, so that each is declared before what it
 // needs: a hundredth of them are VPCs, a fifth less those are subnets, and the others
 // machines in three or four subnets each.
 func (n *network) declare(ctx context.Context, size int) (references int, err error) {
-	vpcs := max(1, size/100)
-	subnets := max(1, size/5-vpcs)
-	machines := size - vpcs - subnets
+	vpcs := make([]*VPC, max(1, size/100))
+	subnets := make([]*Subnet, max(1, size/5-len(vpcs)))
+	machines := make([]*Machine, size-len(vpcs)-len(subnets))
 	for i := range machines {
-		var spec MachineSpec
-		for j := range min(3+i%2, subnets) {
-			spec.Subnets = append(spec.Subnets, fmt.Sprint("subnet", (i+j)%subnets))
-		}
-		references += len(spec.Subnets)
-		if err := put(ctx, n.machines, fmt.Sprint("machine", i), spec); err != nil {
-			return 0, err
+		machines[i] = declared("machine", i, MachineSpec{})
+		for j := range min(3+i%2, len(subnets)) {
+			machines[i].Spec.Subnets = append(machines[i].Spec.Subnets, fmt.Sprint("subnet", (i+j)%len(subnets)))
+			references++
 		}
 	}
 	for i := range subnets {
-		spec := SubnetSpec{VPC: fmt.Sprint("vpc", i%vpcs)}
+		subnets[i] = declared("subnet", i, SubnetSpec{VPC: fmt.Sprint("vpc", i%len(vpcs))})
 		references++
-		if i < vpcs && vpcs > 1 {
-			spec.Peer = fmt.Sprint("vpc", (i+1)%vpcs)
+		if i < len(vpcs) && len(vpcs) > 1 {
+			subnets[i].Spec.Peer = fmt.Sprint("vpc", (i+1)%len(vpcs))
 			references++
-		}
-		if err := put(ctx, n.subnets, fmt.Sprint("subnet", i), spec); err != nil {
-			return 0, err
 		}
 	}
 	for i := range vpcs {
-		if err := put(ctx, n.vpcs, fmt.Sprint("vpc", i), VPCSpec{Range: fmt.Sprintf("10.%d.0.0/16", i%256)}); err != nil {
-			return 0, err
-		}
+		vpcs[i] = declared("vpc", i, VPCSpec{Range: fmt.Sprintf("10.%d.0.0/16", i%256)})
 	}
-	return references, nil
+	return references, errors.Join(apply(ctx, n.machines, machines), apply(ctx, n.subnets, subnets), apply(ctx, n.vpcs, vpcs))
 }
 
-// put declares one object, or leaves it as it is declared.
-func put[S any](ctx context.Context, k *kind[S], name string, spec S) error {
-	o := &store.Object[S, Status]{Meta: store.Meta{Name: name}, Spec: spec}
-	_, err := k.store.Create(ctx, o)
-	return ignore(err, store.ErrExists)
+func declared[S any](kind string, i int, spec S) *store.Object[S, Status] {
+	return &store.Object[S, Status]{Meta: store.Meta{Name: fmt.Sprint(kind, i)}, Spec: spec}
+}
+
+// apply makes a kind hold these objects and no others.
+func apply[S any](ctx context.Context, k *kind[S], set []*store.Object[S, Status]) error {
+	_, err := k.Apply(ctx, set, "network", math.MaxInt)
+	return err
 }
 
 // removeAll asks for the deletion of everything, what is needed first.
 func (n *network) removeAll(ctx context.Context) error {
-	for _, remove := range []func(context.Context) error{n.vpcs.removeAll, n.subnets.removeAll, n.machines.removeAll} {
-		if err := remove(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (k *kind[S]) removeAll(ctx context.Context) error {
-	all, err := k.store.List(ctx, store.Selector{})
-	if err != nil {
-		return err
-	}
-	for _, o := range all {
-		if err := k.remove(ctx, o); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// remove reads the object again when a run has written it meanwhile.
-func (k *kind[S]) remove(ctx context.Context, o *store.Object[S, Status]) error {
-	for {
-		err := ignore(k.store.Delete(ctx, o), store.ErrNotFound)
-		if ignore(err, store.ErrConflict) != nil || err == nil {
-			return err
-		}
-		if o, err = k.store.Get(ctx, o.Key()); err != nil {
-			return ignore(err, store.ErrNotFound)
-		}
-	}
+	return errors.Join(apply(ctx, n.vpcs, nil), apply(ctx, n.subnets, nil), apply(ctx, n.machines, nil))
 }
 
 // plan prints what would be done, in order.
 func (n *network) plan(ctx context.Context, out io.Writer) error {
+	if err := n.program.Err(); err != nil {
+		return err
+	}
 	var plans []external.Plan
 	for _, plan := range []func(context.Context, ...external.Finding) (external.Plan, error){
 		n.vpcs.reconciler.Plan, n.subnets.reconciler.Plan, n.machines.reconciler.Plan,
@@ -249,12 +174,4 @@ func (n *network) plan(ctx context.Context, out io.Writer) error {
 		fmt.Fprintf(out, "%s %s %s\n", s.Action, s.Kind, s.Key)
 	}
 	return nil
-}
-
-// ignore is err unless it is the one that does not matter.
-func ignore(err, what error) error {
-	if errors.Is(err, what) {
-		return nil
-	}
-	return err
 }

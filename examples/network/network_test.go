@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -49,7 +50,7 @@ func TestTenThousandObjectsComeAndGoInOrder(t *testing.T) {
 
 func TestPlanIsInOrder(t *testing.T) {
 	var out strings.Builder
-	check(t, run(t.Context(), options{Size: 12, Plan: true}, &out))
+	check(t, run(t.Context(), options{Size: 12, Plan: true, Store: "memory"}, &out))
 	_, steps, _ := strings.Cut(out.String(), "\n")
 	if want := "create vpc vpc0\ncreate subnet subnet0\ncreate machine machine0\n"; !strings.HasPrefix(steps, want) {
 		t.Errorf("the plan is\n%s", steps)
@@ -59,9 +60,9 @@ func TestPlanIsInOrder(t *testing.T) {
 // What is declared in a file survives the program: a second one tears down what is left.
 func TestStateInAFile(t *testing.T) {
 	var out strings.Builder
-	folder := t.TempDir()
+	url := "file:" + filepath.Join(t.TempDir(), "network.db")
 	for range 2 {
-		check(t, run(t.Context(), options{Size: 20, State: folder}, &out))
+		check(t, run(t.Context(), options{Size: 20, Store: url}, &out))
 	}
 	if n := strings.Count(out.String(), "0 refused for order"); n != 4 {
 		t.Errorf("%s", &out)
@@ -140,8 +141,7 @@ func life(t *testing.T, kill int) (steps int) {
 	b, err := memory.New(nil)
 	check(t, err)
 	c := newCloud()
-	user, err := newNetwork(b, newCloud())
-	check(t, err)
+	user := newNetwork(b, newCloud())
 	k := &killer{at: kill}
 	stop := process(t, &mortal{b, k}, c, k)
 	goOn := func() {
@@ -180,11 +180,10 @@ func life(t *testing.T, kill int) (steps int) {
 
 func process(t *testing.T, b store.Backend, c *cloud, k *killer) (stop func()) {
 	c.step = func(string, depend.Ref) error { return k.step("") }
-	n, err := newNetwork(b, c)
-	check(t, err)
+	n := newNetwork(b, c)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- n.manager.Run(ctx) }()
+	go func() { done <- n.program.Run(ctx, nil) }()
 	return sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
@@ -220,8 +219,7 @@ func TestCloudRefusesTheWrongOrder(t *testing.T) {
 	b, err := memory.New(nil)
 	check(t, err)
 	c := newCloud()
-	n, err := newNetwork(b, c)
-	check(t, err)
+	n := newNetwork(b, c)
 	m := &Machine{Meta: store.Meta{Name: "m"}, Spec: MachineSpec{Subnets: []string{"s"}}}
 	s := &Subnet{Meta: store.Meta{Name: "s"}, Spec: SubnetSpec{VPC: "v"}}
 	v := &VPC{Meta: store.Meta{Name: "v"}}

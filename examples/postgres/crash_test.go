@@ -52,7 +52,7 @@ func asProgram(args []string) error {
 	if err != nil {
 		return err
 	}
-	o.backend = func(b store.Backend) store.Backend { return &steppedBackend{b, &s} }
+	o.backend = func(b store.Backend) (store.Backend, error) { return &steppedBackend{b, &s}, nil }
 	o.dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		s.step()
 		c, err := new(net.Dialer).DialContext(ctx, network, addr)
@@ -99,7 +99,7 @@ func (l *lane) program(ctx context.Context, d declared, kill int) (killed bool, 
 		return false, err
 	}
 	cmd := exec.CommandContext(ctx, os.Args[0],
-		"-file", file, "-state", filepath.Join(l.dir, "state"), "-dsn", l.dsn, "-once", "-timeout", "20m")
+		"-file", file, "-store", "file:"+filepath.Join(l.dir, "roles.db"), "-dsn", l.dsn, "-once", "-timeout", "20m")
 	// With the race detector a process stays for another second unless told not to.
 	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d", killAt, kill), "GORACE=atexit_sleep_ms=0")
 	out, err := cmd.CombinedOutput()

@@ -47,7 +47,7 @@ func TestFlagsThatCannotWorkAreRefused(t *testing.T) {
 		"now":                "unexpected argument",
 		"-poll 0":            "above zero",
 		"-timeout -1s -once": "above zero",
-		"-state x":           "needs -dsn",
+		"-store file:x":      "needs -dsn",
 	} {
 		if _, err := parseOptions(strings.Fields(args), io.Discard); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", args, err, want)

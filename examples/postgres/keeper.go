@@ -11,44 +11,27 @@ import (
 	"github.com/tendhq/tend/reconcile/external"
 	"github.com/tendhq/tend/reconcile/program"
 	"github.com/tendhq/tend/store"
-	"github.com/tendhq/tend/store/cache"
 )
 
-// A keeper is tend, put together for one kind: a store of what is declared, a
-// cache of it, and a controller that runs the external reconciler for what
-// changes or is due.
-type keeper[S comparable] struct {
-	store      *store.Store[S, Seen[S]]
-	cache      *cache.Cache[S, Seen[S]]
-	controller *reconcile.Controller[reconcile.Request]
-	file       *declare.File[S, Seen[S]]
-	objects    *program.Kind[S, Seen[S]]
-}
-
-// newKeeper makes a keeper of objects with these needs, often none.
-func newKeeper[S comparable](a *app, backend store.Backend, t thing[S], specs func(declared) map[string]S, needs ...depend.Needs[S, Seen[S]]) (*keeper[S], error) {
-	k := &keeper[S]{}
-	var err error
-	if k.store, err = store.New[S, Seen[S]](backend, t.kind, nil); err != nil {
-		return nil, err
-	}
-	if k.cache, err = cache.New(k.store, nil); err != nil {
-		return nil, err
-	}
+// keep adds a kind with these needs, often none: the external reconciler that runs for what
+// changes or is due, and the file that declares the objects.
+func keep[S comparable](a *app, t thing[S], specs func(declared) map[string]S, needs ...depend.Needs[S, Seen[S]]) *program.Objects[S, Seen[S]] {
+	p := a.program
+	k := program.AddKind(p, t.kind, &program.ObjectsOptions[S, Seen[S]]{Progress: &program.KindOptions[S, Seen[S]]{Stuck: external.NotOurs[S, Seen[S]]}})
 	var depends *depend.Tracker[S, Seen[S]]
+	var err error
 	if len(needs) > 0 {
-		if depends, err = depend.New(k.cache, depend.All(needs...), &depend.Options{Logger: a.log}); err != nil {
-			return nil, err
-		}
+		depends, err = depend.New(k.Cache(), depend.All(needs...), &depend.Options{Logger: p.Manager.Logger})
+		p.Check(err)
 	}
 	connect := external.ConnectorFunc[S, Seen[S]](func(_ context.Context, o *store.Object[S, Seen[S]]) (external.Client[S, Seen[S]], error) {
 		h := &hand[S]{thing: t, session: a.session, mark: mark{external.NewMark(a.installation, t.kind, o)}}
-		if a.o.State == "" {
+		if !a.o.durable() {
 			h.mark.UID, h.mark.Declared = "", 0 // a uid of a store in memory says nothing to the next process
 		}
 		return h, nil
 	})
-	reconciler, err := external.New(k.store, connect, &external.Options[S, Seen[S]]{
+	reconciler, err := external.New(k.Store, connect, &external.Options[S, Seen[S]]{
 		Naming:        external.ByUs, // a name is an identity, and the server refuses a second one
 		CreationGrace: time.Millisecond,
 		Poll:          a.o.Poll,
@@ -56,23 +39,12 @@ func newKeeper[S comparable](a *app, backend store.Backend, t thing[S], specs fu
 		Changes:       a.changed,
 		Depends:       depends,
 	})
-	if err != nil {
-		return nil, err
-	}
-	if k.objects, err = program.Of(k.cache, &program.KindOptions[S, Seen[S]]{Stuck: external.NotOurs[S, Seen[S]]}); err != nil {
-		return nil, err
-	}
-	o, err := k.objects.Track(&reconcile.Options[reconcile.Request]{
+	p.Check(err)
+	k.ReconcileBy(reconciler, &reconcile.Options[reconcile.Request]{
 		Workers: 4, // they take turns at the one connection
 		Backoff: queue.Backoff{Base: 50 * time.Millisecond, Max: a.o.Poll},
 	})
-	if err != nil {
-		return nil, err
-	}
-	if k.controller, err = reconciler.Controller("", k.cache, o); err != nil {
-		return nil, err
-	}
-	k.file, err = declare.New(k.store, k.cache, a.o.File, &declare.Options[S, Seen[S]]{
+	p.Use(declare.New(k.Store, k.Cache(), a.o.File, &declare.Options[S, Seen[S]]{
 		Every: min(a.o.Poll, time.Second),
 		Decode: func(data []byte) (set []*store.Object[S, Seen[S]], err error) {
 			d, err := parseDeclared(data)
@@ -85,14 +57,14 @@ func newKeeper[S comparable](a *app, backend store.Backend, t thing[S], specs fu
 			}
 			return set, nil
 		},
-	})
-	return k, err
+	}))
+	return k
 }
 
 // owners says which role a database needs: its owner, if it is one of those that are
 // declared here or were.
 func (a *app) owners() depend.Needs[DatabaseSpec, Seen[DatabaseSpec]] {
-	return depend.On(a.roles.cache, func(o *store.Object[DatabaseSpec, Seen[DatabaseSpec]]) []store.Key {
+	return depend.On(a.roles.Cache(), func(o *store.Object[DatabaseSpec, Seen[DatabaseSpec]]) []store.Key {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		if !a.ours[o.Spec.Owner] {
@@ -105,19 +77,19 @@ func (a *app) owners() depend.Needs[DatabaseSpec, Seen[DatabaseSpec]] {
 // freed is the source that runs the roles that are waiting to be dropped when a
 // database that was altered by hand to be theirs changes hands or goes: the server would
 // refuse them until then, and they would find out only after their backoff.
-func freed(d *keeper[DatabaseSpec], r *keeper[RoleSpec]) reconcile.Source[reconcile.Request] {
+func (a *app) freed() reconcile.Source[reconcile.Request] {
 	mapper := func(_ context.Context, old, now *store.Object[DatabaseSpec, Seen[DatabaseSpec]]) (keys []reconcile.Request, _ error) {
 		for _, o := range [2]*store.Object[DatabaseSpec, Seen[DatabaseSpec]]{old, now} {
 			if o == nil {
 				continue
 			}
 			for _, owner := range [2]string{o.Spec.Owner, o.Status.Found.Owner} {
-				if role, ok := r.cache.Get(store.Key{Name: owner}); ok && role.Deleting() {
+				if role, ok := a.roles.Cache().Get(store.Key{Name: owner}); ok && role.Deleting() {
 					keys = append(keys, role.Key())
 				}
 			}
 		}
 		return keys, nil
 	}
-	return reconcile.MapWith(d.cache, mapper, &reconcile.MapOptions[DatabaseSpec, Seen[DatabaseSpec]]{Urgent: true})
+	return reconcile.MapWith(a.databases.Cache(), mapper, &reconcile.MapOptions[DatabaseSpec, Seen[DatabaseSpec]]{Urgent: true})
 }

@@ -5,8 +5,8 @@
 //
 //	go run ./examples/postgres              # converge, and keep it so
 //	go run ./examples/postgres -once        # converge, and exit
-//	go run ./examples/postgres -dsn postgres://me@host/postgres -state ./state
-//	go run ./examples/postgres -dsn postgres://me@host/postgres -state server
+//	go run ./examples/postgres -dsn postgres://me@host/postgres -store file:roles.db
+//	go run ./examples/postgres -dsn postgres://me@host/postgres -store postgres://me@host/postgres
 //
 // While it runs, alter something by hand with the psql command that it prints,
 // and see it put back.
@@ -55,14 +55,11 @@ func command(ctx context.Context, args []string, out, errs io.Writer) int {
 	return 0
 }
 
-// stateInServer is the -state that keeps the state in the server that is looked after.
-const stateInServer = "server"
-
 // options are the flags.
 type options struct {
 	File    string
 	DSN     string
-	State   string
+	Store   string
 	Listen  string
 	Once    bool
 	Verbose bool
@@ -70,9 +67,14 @@ type options struct {
 	Timeout time.Duration
 
 	// What tests put in between.
-	backend func(store.Backend) store.Backend
+	backend func(store.Backend) (store.Backend, error)
 	dial    pgconn.DialFunc
 }
+
+// durable: the store outlives this process.
+func (o options) durable() bool { return o.Store != inMemory }
+
+const inMemory = "memory"
 
 func parseOptions(args []string, out io.Writer) (options, error) {
 	var o options
@@ -80,7 +82,7 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 	f.SetOutput(out)
 	f.StringVar(&o.File, "file", "examples/postgres/declared.yaml", "the roles and databases declared")
 	f.StringVar(&o.DSN, "dsn", "", "the server, as a URL or key=value pairs (default: a private one, for as long as this runs)")
-	f.StringVar(&o.State, "state", "", "keep the state in this directory, or, with the word server, in the schema tend of the server that is looked after (default: in memory)")
+	f.StringVar(&o.Store, "store", inMemory, "the store of what is declared: memory, file:PATH, or postgres://USER@HOST/DATABASE, also in the server that is looked after")
 	f.StringVar(&o.Listen, "listen", "", "serve health, metrics and the debug page at this address, such as localhost:8080")
 	f.BoolVar(&o.Once, "once", false, "converge and exit")
 	f.BoolVar(&o.Verbose, "v", false, "log what the kernel does")
@@ -94,8 +96,8 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 		return o, fmt.Errorf("unexpected argument %q", f.Arg(0))
 	case o.Poll <= 0 || o.Timeout <= 0:
 		return o, errors.New("-poll and -timeout must be above zero")
-	case o.State != "" && o.DSN == "":
-		return o, errors.New("-state is for a server that outlives this program: it needs -dsn")
+	case o.durable() && o.DSN == "":
+		return o, errors.New("-store is for a server that outlives this program: it needs -dsn")
 	}
 	return o, nil
 }

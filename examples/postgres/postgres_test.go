@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -170,6 +171,7 @@ func begin(t *testing.T, d declared, o options) *runningProgram {
 	t.Helper()
 	o.DSN, o.File = testServer(t), filepath.Join(t.TempDir(), "declared.yaml")
 	o.Timeout = 5 * time.Minute
+	o.Store = cmp.Or(o.Store, inMemory)
 	if o.Poll == 0 {
 		o.Poll = 20 * time.Millisecond
 	}
@@ -213,7 +215,7 @@ func (p *runningProgram) end() error {
 // once runs the program with -once and returns its error and what it printed.
 func once(t *testing.T, d declared, state string) {
 	t.Helper()
-	p := begin(t, d, options{State: state, Once: true})
+	p := begin(t, d, options{Store: state, Once: true})
 	if err := <-p.ended; err != nil {
 		t.Fatalf("run = %v; it printed:\n%s", err, p)
 	}
@@ -233,12 +235,12 @@ func TestStateIsKeptInTheServerItself(t *testing.T) {
 		Roles:     map[string]RoleSpec{"kept_inside": {Login: true}, "dropped_inside": {}},
 		Databases: map[string]DatabaseSpec{"kept_inside_db": {Owner: "kept_inside"}},
 	}
-	once(t, d, stateInServer)
+	once(t, d, "postgres:"+testServer(t))
 	if got := mustFind(t, admin, "kept_inside") + mustFind(t, admin, "dropped_inside"); strings.Count(got, "role ") != 2 {
 		t.Errorf("after the first run there are\n%s", got)
 	}
 	delete(d.Roles, "dropped_inside") // only a run that remembers it can drop it
-	once(t, d, stateInServer)
+	once(t, d, "postgres:"+testServer(t))
 	if got := mustFind(t, admin, "dropped_inside"); got != "" {
 		t.Errorf("after the second run there is still\n%s", got)
 	}
@@ -295,7 +297,7 @@ func (p *runningProgram) awaitMore(before string, parts ...string) {
 // A role that owns a database is not dropped before it, and the server is not asked to.
 // That is shown, and the role's object keeps its finalizer until the database has gone.
 func TestRoleGoesOnlyAfterTheDatabaseItOwns(t *testing.T) {
-	admin, state := connectAdmin(t), t.TempDir()
+	admin, state := connectAdmin(t), "file:"+filepath.Join(t.TempDir(), "roles.db")
 	d := declared{
 		Roles:     map[string]RoleSpec{"order_r": {}},
 		Databases: map[string]DatabaseSpec{"order_d": {Owner: "order_r"}},
@@ -303,7 +305,7 @@ func TestRoleGoesOnlyAfterTheDatabaseItOwns(t *testing.T) {
 	once(t, d, state)
 
 	role := declared{Roles: without(d.Roles, "order_r"), Databases: d.Databases}
-	p := begin(t, role, options{State: state})
+	p := begin(t, role, options{Store: state})
 	p.await(". Role order_r", "waiting until no Database uses it")
 	err := p.end()
 	if err != nil || !strings.Contains(p.String(), "left:\n  Role order_r, being deleted: InUse: waiting until no Database uses it") || strings.Contains(p.String(), "x Role") {
@@ -328,14 +330,14 @@ func TestRoleGoesOnlyAfterTheDatabaseItOwns(t *testing.T) {
 //
 // promise E2
 func TestWhatCarriesNoMarkIsNotTouched(t *testing.T) {
-	admin, state := connectAdmin(t), t.TempDir()
+	admin, state := connectAdmin(t), "file:"+filepath.Join(t.TempDir(), "roles.db")
 	mustExec(t, admin, "CREATE ROLE strange_r CONNECTION LIMIT 1")
 	mustExec(t, admin, "CREATE DATABASE strange_d CONNECTION LIMIT 2")
 	before := mustFind(t, admin, "strange")
 	p := begin(t, declared{
 		Roles:     map[string]RoleSpec{"strange_r": {Login: true}},
 		Databases: map[string]DatabaseSpec{"strange_d": {Owner: "postgres"}}, // not declared here, so that it is looked at
-	}, options{State: state, Once: true})
+	}, options{Store: state, Once: true})
 	for _, name := range []string{"strange_r", "strange_d"} {
 		p.await("x", name, "no ownership mark")
 	}
@@ -386,7 +388,7 @@ func TestHappyPathSaysNoError(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out strings.Builder
-		o, err := parseOptions([]string{"-file", file, "-state", filepath.Join(dir, "state"), "-dsn", dsn, "-once", "-timeout", "5m"}, &out)
+		o, err := parseOptions([]string{"-file", file, "-store", "file:" + filepath.Join(dir, "roles.db"), "-dsn", dsn, "-once", "-timeout", "5m"}, &out)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"runtime"
 	"sync/atomic"
@@ -13,6 +12,7 @@ import (
 	"github.com/tendhq/tend/examples/fleet"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/lease"
+	"github.com/tendhq/tend/reconcile/program"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
 )
@@ -39,48 +39,39 @@ const kind = "site"
 // serve is one server. All run this, and the leases of the shards decide which
 // sites are whose.
 func serve(ctx context.Context, o options, out io.Writer) error {
-	backend, all, err := fleet.Open[Plan, Work](ctx, o.Place, kind)
-	if err != nil {
-		return err
-	}
-	defer backend.Close()
-	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})) // what fails; the show has its own lines
-	placement, err := lease.NewSharded(backend, "sites", o.Shards, &lease.Options{TTL: o.TTL, Server: o.Server, Logger: logger})
-	if err != nil {
-		return err
-	}
-	var runs atomic.Int64
-	controller, err := reconcile.For(all, func(ctx context.Context, s *Site) (reconcile.Result, error) {
-		defer runs.Add(1)
-		token, _ := lease.Token(ctx)
-		if s.Status.Token == token || o.Measure != "" {
-			return reconcile.Result{}, nil // as it should be, or measured without writes
-		}
-		s.Status = Work{By: o.Server, Token: token, Hands: s.Status.Hands + 1}
-		_, err := all.UpdateStatus(ctx, s)
-		return reconcile.Result{}, err
-	}, &reconcile.ForOptions[Plan, Work]{
-		Options: reconcile.Options[store.Key]{Placement: fleet.Told(placement, out)},
-		Cache:   &cache.Options[Plan, Work]{Shards: o.Shards}, // the sites of its own shards, no others
-	})
-	if err != nil {
-		return err
-	}
-	running := make(chan error, 1)
-	go func() { running <- fleet.Run(ctx, o.Options, out, &reconcile.Manager{Logger: logger}, controller) }()
-	for {
-		select {
-		case question := <-o.Asked:
-			held := controller.Cache().Snapshot()
-			u := usage{CPU: ownCPU(), Read: ownRead(), Objects: held.Objects, Runs: int(runs.Load()), Others: held.Shards.Others.Changes}
-			if question == askHeap {
-				u.Heap = liveHeap()
+	return fleet.Serve(ctx, o.Options, out, func(p *program.Program, lo *lease.Options) {
+		all := program.AddKind(p, kind, &program.ObjectsOptions[Plan, Work]{
+			Cache: &cache.Options[Plan, Work]{Shards: o.Shards}, // the sites of its own shards, no others
+		})
+		shards, err := lease.NewSharded(p.Backend(), "sites", o.Shards, lo)
+		p.Check(err)
+		var runs atomic.Int64
+		all.Reconcile(func(ctx context.Context, s *Site) (reconcile.Result, error) {
+			defer runs.Add(1)
+			token, _ := lease.Token(ctx)
+			if s.Status.Token == token || o.Measure != "" {
+				return reconcile.Result{}, nil // as it should be, or measured without writes
 			}
-			fmt.Fprintln(out, "=", u)
-		case err := <-running:
-			return err
-		}
-	}
+			s.Status = Work{By: o.Server, Token: token, Hands: s.Status.Hands + 1}
+			_, err := all.UpdateStatus(ctx, s)
+			return reconcile.Result{}, err
+		}, &reconcile.ForOptions[Plan, Work]{Options: reconcile.Options[store.Key]{Placement: fleet.Told(shards, out)}})
+		p.Use(fleet.Runner(func(ctx context.Context) error {
+			for {
+				select {
+				case <-ctx.Done():
+					return nil
+				case question := <-o.Asked:
+					held := all.Cache().Snapshot()
+					u := usage{CPU: ownCPU(), Read: ownRead(), Objects: held.Objects, Runs: int(runs.Load()), Others: held.Shards.Others.Changes}
+					if question == askHeap {
+						u.Heap = liveHeap()
+					}
+					fmt.Fprintln(out, "=", u)
+				}
+			}
+		}), nil)
+	})
 }
 
 // What a server is asked. Only askHeap has it collect its garbage.

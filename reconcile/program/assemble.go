@@ -43,8 +43,8 @@ type kind interface {
 	String() string
 	// parts are itself, and what reconciles it.
 	parts() []any
-	// finish says what is to run, and what counts as progress; confirmed: by runs of this process.
-	finish(confirmed bool) (run reconcile.Runner, progress Part, err error)
+	// finish says what is to run, and what counts as progress.
+	finish(o *Options) (run reconcile.Runner, progress Part, err error)
 }
 
 // New makes a Program on a store, which stays the caller's to close when Run has returned.
@@ -111,6 +111,11 @@ func (p *Program) Use(part any, err error) {
 // a look at each. Nil is none.
 func (p *Program) Check(err error) { p.note(err) }
 
+// Err is what Check, Use and the other calls kept so far, joined, and what Run would return
+// for it; nil: nothing went wrong. It is for a program that looks and does not run, as one that
+// prints a plan.
+func (p *Program) Err() error { return errors.Join(p.errs...) }
+
 // BeforeRun has Run call f when all parts are there, before anything runs; an error of f
 // ends Run. Package web looks at the parts then.
 func (p *Program) BeforeRun(f func() error) {
@@ -157,7 +162,9 @@ func (p *Program) note(err error) {
 // ObjectsOptions.NoReconciler says that it is meant.
 //
 // Where o asks for progress (Once, Complete, Out or Left), the kinds and the Parts among what
-// was given to Use count, with Once by runs of this process: see [Kind.Track].
+// was given to Use count: a kind by its runs in this process (see [Kind.Track]) with Once, and
+// where its controller has no Placement, so that all of its keys are run here; otherwise by what
+// is stored.
 func (p *Program) Run(ctx context.Context, o *Options) (err error) {
 	if p.opened {
 		defer func() { err = errors.Join(err, p.backend.Close()) }()
@@ -169,7 +176,7 @@ func (p *Program) Run(ctx context.Context, o *Options) (err error) {
 	var runners []reconcile.Runner
 	var progress []Part
 	for _, k := range p.kinds {
-		r, part, err := k.finish(o.Once)
+		r, part, err := k.finish(o)
 		p.note(err)
 		if err == nil {
 			runners = append(runners, r)
@@ -187,7 +194,7 @@ func (p *Program) Run(ctx context.Context, o *Options) (err error) {
 			progress = append(progress, of)
 		}
 	}
-	if o.Once || o.Complete != nil || o.Out != nil || o.Left != nil {
+	if o.asksForProgress() {
 		options.Parts = append(progress, o.Parts...)
 	}
 	if len(p.errs) == 0 {
@@ -200,7 +207,7 @@ func (p *Program) Run(ctx context.Context, o *Options) (err error) {
 	}
 	p.ran = true
 	if len(p.errs) > 0 {
-		return errors.Join(p.errs...)
+		return p.Err()
 	}
 	return Run(event.With(ctx, p.events.Record), &p.Manager, &options)
 }

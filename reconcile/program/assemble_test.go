@@ -13,6 +13,7 @@ import (
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/declare"
 	"github.com/tendhq/tend/reconcile/event"
+	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/reconcile/program"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
@@ -174,29 +175,51 @@ func TestWhatReconcilesAKindIsSaidOnce(t *testing.T) {
 	}
 }
 
-// Without Once what is stored counts, as for servers that share the keys, and a program that
-// does not ask for progress has none counted.
+// Without Once what is stored counts where servers share the keys, and runs of this process
+// where none does: a stored Ready proves nothing about the world after a restart.
 //
-// Seen to fail with runs that were tracked whatever Once said.
-func TestStoredReadyCountsWithoutOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p, sites := newProgram(nil)
-		sites.Reconcile(func(context.Context, *shop) (reconcile.Result, error) {
-			return reconcile.Result{}, errors.New("never")
-		}, nil)
-		o, err := sites.Create(t.Context(), &shop{Meta: store.Meta{Name: "a"}})
-		p.Check(err)
-		o.SetReady()
-		_, err = sites.UpdateStatus(t.Context(), o)
-		p.Check(err)
-		ctx, cancel := context.WithCancel(t.Context())
-		complete := false
-		err = p.Run(ctx, &program.Options{Complete: func(context.Context) error { complete = true; cancel(); return nil }})
-		if !complete {
-			t.Errorf("what is stored as ready did not count: %v", err)
-		}
-		cancel()
-	})
+// Seen to fail with runs that were tracked whatever Placement said, and with none tracked.
+func TestStoredReadyCountsWhereServersShareTheKeys(t *testing.T) {
+	for _, shared := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			p, sites := newProgram(nil)
+			o := &reconcile.ForOptions[plan, held]{}
+			if shared {
+				one, err := lease.NewSingleton(p.Backend(), "sites", nil)
+				p.Check(err)
+				o.Placement = one
+			}
+			sites.Reconcile(func(context.Context, *shop) (reconcile.Result, error) {
+				return reconcile.Result{}, errors.New("never")
+			}, o)
+			site, err := sites.Create(t.Context(), &shop{Meta: store.Meta{Name: "a"}})
+			p.Check(err)
+			site.SetReady()
+			_, err = sites.UpdateStatus(t.Context(), site)
+			p.Check(err)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			defer cancel()
+			complete := false
+			err = p.Run(ctx, &program.Options{Complete: func(context.Context) error { complete = true; cancel(); return nil }})
+			if complete != shared || err != nil {
+				t.Errorf("with a Placement %t, what is stored as ready counted: %t; it ended with %v", shared, complete, err)
+			}
+		})
+	}
+}
+
+// A program that does not run says what went wrong all the same.
+func TestErrIsWhatRunWouldReturn(t *testing.T) {
+	p, sites := newProgram(nil)
+	if err := p.Err(); err != nil {
+		t.Errorf("before anything went wrong: %v", err)
+	}
+	first, second := errors.New("first"), errors.New("second")
+	p.Check(first)
+	p.Use(sites.Cache(), second)
+	if err := p.Err(); !errors.Is(err, first) || !errors.Is(err, second) {
+		t.Errorf("Err = %v, want both errors", err)
+	}
 }
 
 // A file of declarations is a part like any other: it runs, and counts as progress.

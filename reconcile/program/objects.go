@@ -38,6 +38,7 @@ type Objects[S, T any] struct {
 	by         any // what made the controller; nil: a function
 	sources    []string
 	none       bool // NoReconciler
+	placed     bool // the controller has a Placement: other servers may run keys of the kind
 }
 
 // AddKind adds a kind to a Program: a store and a cache of its objects, which package web
@@ -102,7 +103,7 @@ func (k *Objects[S, T]) Reconcile(f func(context.Context, *store.Object[S, T]) (
 		k.program.note(err)
 		return
 	}
-	k.take(c.Controller, nil)
+	k.take(c.Controller, nil, opts.Placement != nil)
 }
 
 // ReconcileBy has the objects reconciled by the controller that r makes on the kind's cache,
@@ -121,7 +122,7 @@ func (k *Objects[S, T]) ReconcileBy(r interface {
 		k.program.note(err)
 		return
 	}
-	k.take(c, r)
+	k.take(c, r, o != nil && o.Placement != nil)
 	for _, part := range withParts(r)[1:] {
 		if changes, ok := part.(interface {
 			Changed(name string) reconcile.Source[reconcile.Request]
@@ -131,14 +132,14 @@ func (k *Objects[S, T]) ReconcileBy(r interface {
 	}
 }
 
-func (k *Objects[S, T]) take(c *reconcile.Controller[reconcile.Request], by any) {
+func (k *Objects[S, T]) take(c *reconcile.Controller[reconcile.Request], by any, placed bool) {
 	switch {
 	case k.controller != nil:
 		k.program.note(fmt.Errorf("program: the kind %q is reconciled twice", k.name()))
 	case k.none:
 		k.program.note(fmt.Errorf("program: the kind %q is reconciled, and ObjectsOptions.NoReconciler is set", k.name()))
 	default:
-		k.controller, k.by = c, by
+		k.controller, k.by, k.placed = c, by, placed
 		k.program.note(nil)
 	}
 }
@@ -200,7 +201,7 @@ func (k *Objects[S, T]) parts() []any {
 	return append([]any{k}, withParts(k.by)...)
 }
 
-func (k *Objects[S, T]) finish(confirmed bool) (reconcile.Runner, Part, error) {
+func (k *Objects[S, T]) finish(o *Options) (reconcile.Runner, Part, error) {
 	switch {
 	case k.none:
 		return k.cache, nil, nil
@@ -208,7 +209,7 @@ func (k *Objects[S, T]) finish(confirmed bool) (reconcile.Runner, Part, error) {
 		return nil, nil, fmt.Errorf("program: nothing reconciles the kind %q: call its Reconcile or ReconcileBy, or set ObjectsOptions.NoReconciler", k.name())
 	}
 	k.progress.mu.Lock()
-	k.progress.tracked = confirmed
+	k.progress.tracked = o.Once || o.asksForProgress() && !k.placed
 	k.progress.mu.Unlock()
 	return k.controller, k.progress, nil
 }

@@ -46,6 +46,10 @@ type Options struct {
 	Logger *slog.Logger
 }
 
+func (o *Options) asksForProgress() bool {
+	return o.Once || o.Complete != nil || o.Out != nil || o.Left != nil
+}
+
 func (o *Options) check() error {
 	switch {
 	case slices.ContainsFunc(o.Parts, func(p Part) bool { return p == nil }):

@@ -11,9 +11,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/tendhq/tend/queue/ratelimit"
 	"github.com/tendhq/tend/reconcile/external"
 	"github.com/tendhq/tend/reconcile/program"
+	"github.com/tendhq/tend/reconcile/quota"
 	"github.com/tendhq/tend/reconcile/web"
 	"github.com/tendhq/tend/reconcile/web/api"
 	"github.com/tendhq/tend/store"
@@ -51,6 +54,13 @@ func newZones(t *testing.T, mux *http.ServeMux) *program.Program {
 	p.Use(list.Pruning(time.Hour, nil))
 	p.Use(list, nil) // a second time
 	p.Use(ratelimit.NewBucket("calls", 1, 1))
+	quotas, err := quota.NewSet(&quota.Options{Limits: func(quota.Name) (quota.Limits, error) {
+		return quota.Limits{Read: quota.Rate{PerSecond: 1}, Judge: quota.Judge}, nil
+	}})
+	p.Use(quotas, err)
+	_, err = quotas.Get(quota.Name{API: "dns"})
+	p.Check(err)
+	p.Use(prometheus.NewGauge(prometheus.GaugeOpts{Name: "zones_of_ours", Help: "Ours."}), nil)
 	_, err = zones.Create(t.Context(), &zone{Meta: store.Meta{Name: "shop.example"}})
 	p.Check(err)
 	return p
@@ -79,8 +89,8 @@ func TestPartsOfAProgramAreServed(t *testing.T) {
 	}
 	for path, want := range map[string][]string{
 		"/ops/":                  {`href="debug"`, `href="objects"`, `href="metrics"`},
-		"/ops/debug?format=text": {"zone", "prune zone", "calls"},
-		"/ops/metrics":           {`tend_objects{kind="zone"`, `tend_external_calls_total{`, `tend_inventory_`, `bucket="calls"`},
+		"/ops/debug?format=text": {"zone", "prune zone", "calls", "dns"},
+		"/ops/metrics":           {`tend_objects{kind="zone"`, `tend_external_calls_total{`, `tend_inventory_`, `bucket="calls"`, `tend_quota_`, "zones_of_ours"},
 		"/ops/objects?kind=zone": {"shop.example"},
 		"/ops/healthz":           {"zone"},
 	} {

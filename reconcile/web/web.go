@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net"
 	"net/http"
 	"slices"
@@ -51,10 +50,6 @@ type Options struct {
 	// Pprof serves profiles of Go at /debug/pprof/. They cost time while one is made, and
 	// show memory's contents. Default: off.
 	Pprof bool
-	// Handlers are served besides, by a pattern of http.ServeMux such as "/api/". A
-	// pattern that is served already is an error, and so is a nil handler. One of package api
-	// checks its own Hosts besides. Default: none.
-	Handlers map[string]http.Handler
 	// Hosts are the names that requests may ask for, besides localhost and IP addresses,
 	// on every path but /livez and /readyz, which answer others with a status alone; "*" allows
 	// all. Default: the Manager's Hosts.
@@ -74,8 +69,8 @@ const (
 	maxBody   = 4 << 10     // of a GET: what it holds is dropped
 )
 
-// New makes the handler. It fails without a Manager or a Program, on options of the debug page that make no
-// sense, on a collector that clashes with another, and on a pattern that does; with Options.Program the
+// New makes the handler. It fails without a Manager or a Program, on options of the debug page and the
+// API that make no sense, and on a collector that clashes with another; with Options.Program the
 // Program's Run does. A server of your
 // own that serves it needs a ReadTimeout: a handler that leaves a body unread waits for it, as
 // http.ServeMux does for paths that are not served.
@@ -128,7 +123,7 @@ func (o *Options) build(m *reconcile.Manager, stored []objects.Kind) (http.Handl
 	if o.Pprof {
 		mux.Handle("GET /debug/pprof/{name...}", o.allowed(dropped(http.HandlerFunc(profile))))
 	}
-	if err := o.addOwn(mux, hosts, stored); err != nil {
+	if err := o.addObjects(mux, hosts, stored); err != nil {
 		return nil, err
 	}
 	// At the end: what failed before can be mended and tried with the same collector.
@@ -140,8 +135,8 @@ func (o *Options) build(m *reconcile.Manager, stored []objects.Kind) (http.Handl
 	return byName(mux, hosts), nil
 }
 
-// addOwn adds what the program serves besides, and the list of it all.
-func (o *Options) addOwn(mux *http.ServeMux, hosts []string, stored []objects.Kind) error {
+// addObjects adds the objects, and the list of all paths.
+func (o *Options) addObjects(mux *http.ServeMux, hosts []string, stored []objects.Kind) error {
 	if o.API != nil {
 		given := *o.API
 		given.Hosts = hosts
@@ -155,16 +150,7 @@ func (o *Options) addOwn(mux *http.ServeMux, hosts []string, stored []objects.Ki
 		}
 		mux.Handle("/objects", o.allowed(h))
 	}
-	for _, pattern := range slices.Sorted(maps.Keys(o.Handlers)) {
-		h := o.Handlers[pattern]
-		if f, ok := h.(http.HandlerFunc); h == nil || ok && f == nil {
-			return fmt.Errorf("web: New: Options.Handlers: the handler of %q is nil", pattern)
-		}
-		if err := handle(mux, pattern, o.allowed(h)); err != nil {
-			return fmt.Errorf("web: New: Options.Handlers: %w", err)
-		}
-	}
-	_ = handle(mux, "GET /{$}", o.allowed(limited(http.HandlerFunc(o.list)))) // unless the program has one
+	mux.Handle("GET /{$}", o.allowed(limited(http.HandlerFunc(o.list))))
 	return nil
 }
 

@@ -25,6 +25,7 @@ import (
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/reconcile/web"
+	"github.com/tendhq/tend/reconcile/web/api"
 	"github.com/tendhq/tend/reconcile/web/debug"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/memory"
@@ -230,7 +231,7 @@ func TestMetricsAndDebugAreServed(t *testing.T) {
 	own := prometheus.NewGauge(prometheus.GaugeOpts{Name: "sites_declared", Help: "Sites."})
 	h := must(web.New(m, &web.Options{
 		Collectors: []prometheus.Collector{own}, Debug: &debug.Options{Title: "the sites"},
-		Handlers: map[string]http.Handler{"/api/": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "api") })},
+		API: &api.Options{Allow: func(*http.Request, api.Access) error { return nil }},
 	}))
 	code, body := ask(h, "/metrics")
 	for _, want := range []string{"workqueue_depth{", "go_goroutines ", "process_cpu_seconds_total ", "sites_declared 0"} {
@@ -244,8 +245,8 @@ func TestMetricsAndDebugAreServed(t *testing.T) {
 	if code, body := ask(h, "/debug", "Accept", "text/html"); code != 200 || !strings.Contains(body, "the sites") {
 		t.Errorf("/debug answers %d:\n%s", code, body)
 	}
-	if code, body := ask(h, "/api/x"); code != 200 || body != "api" {
-		t.Errorf("/api/ answers %d %s", code, body)
+	if code, body := ask(h, "/objects"); code != 200 {
+		t.Errorf("/objects answers %d %s", code, body)
 	}
 	if code, _ := ask(h, "/debug/pprof/"); code != 404 {
 		t.Errorf("profiles are served although they are off: %d", code)
@@ -257,14 +258,14 @@ func TestMetricsAndDebugAreServed(t *testing.T) {
 
 func TestHostsAndAllowGuardEachPath(t *testing.T) {
 	m := newManager(newRemote())
-	mounted := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
-	h := must(web.New(m, &web.Options{Pprof: true, Handlers: map[string]http.Handler{"/api/": mounted}, Allow: func(r *http.Request) error {
+	all := &api.Options{Allow: func(*http.Request, api.Access) error { return nil }}
+	h := must(web.New(m, &web.Options{Pprof: true, API: all, Allow: func(r *http.Request) error {
 		if r.Header.Get("Authorization") != "Bearer let-me-in" {
 			return errors.New("a token is missing")
 		}
 		return nil
 	}}))
-	for _, path := range []string{"/livez", "/readyz", "/healthz", "/metrics", "/debug", "/debug/pprof/", "/api/x"} {
+	for _, path := range []string{"/livez", "/readyz", "/healthz", "/metrics", "/debug", "/debug/pprof/", "/objects"} {
 		probe := path == "/livez" || path == "/readyz"
 		if code, _ := ask(h, path, "Host", "evil.example", "Authorization", "Bearer let-me-in"); (code == 403) == probe {
 			t.Errorf("%s answers %d to another host's name", path, code)
@@ -447,9 +448,7 @@ func TestBadOptionsAreErrors(t *testing.T) {
 		"a clash of metrics": {Collectors: []prometheus.Collector{twice}},
 		"a nil collector":    {Collectors: []prometheus.Collector{nil}},
 		"a bad debug page":   {Debug: &debug.Options{Timeout: -1}},
-		"a pattern twice":    {Handlers: map[string]http.Handler{"GET /livez": http.NotFoundHandler()}},
-		"a nil handler":      {Handlers: map[string]http.Handler{"/api/": nil}, Allow: func(*http.Request) error { return nil }},
-		"a nil function":     {Handlers: map[string]http.Handler{"/api/": http.HandlerFunc(nil)}, Allow: func(*http.Request) error { return nil }},
+		"a bad API":          {API: &api.Options{Timeout: -1}},
 	} {
 		if _, err := web.New(m, o); err == nil || !strings.HasPrefix(err.Error(), "web: New: ") {
 			t.Errorf("%s: %v", name, err)
@@ -603,9 +602,9 @@ func TestFailureLeavesTheCollectorAlone(t *testing.T) {
 	m := &reconcile.Manager{Logger: quiet}
 	o := web.Options{Metrics: metrics.New(m), Objects: []objects.Kind{objects.OfCache(c.Cache())}}
 	bad := o
-	bad.Handlers = map[string]http.Handler{"GET /livez": http.NotFoundHandler()}
+	bad.API = &api.Options{Timeout: -1}
 	if _, err := web.Listen("127.0.0.1:0", m, &bad); err == nil {
-		t.Fatal("a pattern twice is accepted")
+		t.Fatal("a bad API is accepted")
 	}
 	taken := must(net.Listen("tcp", "127.0.0.1:0"))
 	defer taken.Close()
