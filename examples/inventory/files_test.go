@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"net/http"
@@ -209,13 +210,7 @@ func TestKilledInTheMiddleOfADeletion(t *testing.T) {
 					return false
 				}
 				once.Do(func() {
-					state, err := os.ReadFile(strings.TrimPrefix(o.Store, "file:"))
-					if err == nil {
-						err = os.WriteFile(strings.TrimPrefix(left.Store, "file:"), state, 0o600)
-					}
-					if err != nil {
-						t.Error(err)
-					}
+					copyWhileWritten(t, strings.TrimPrefix(left.Store, "file:"), strings.TrimPrefix(o.Store, "file:"))
 					if done {
 						server.perform(r)
 					}
@@ -242,6 +237,26 @@ func TestKilledInTheMiddleOfADeletion(t *testing.T) {
 				t.Errorf("files (-want +got):\n%s", d)
 			}
 		})
+	}
+}
+
+// copyWhileWritten copies a file that a process writes to, as it was in one moment: what two reads
+// in a row find is what was there between them.
+func copyWhileWritten(t *testing.T, to, from string) {
+	var state []byte
+	for {
+		again, err := os.ReadFile(from)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		if bytes.Equal(again, state) {
+			break
+		}
+		state = again
+	}
+	if err := os.WriteFile(to, state, 0o600); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -28,7 +28,6 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/tendhq/tend/examples/pgserver"
-	"github.com/tendhq/tend/internal/campaign"
 	"github.com/tendhq/tend/reconcile/inspect"
 )
 
@@ -76,7 +75,10 @@ type night struct {
 	dsn     string
 }
 
-var nightOnly = flag.String("faults", "", "a regular expression: the faults of the night that are tried; empty: all")
+var (
+	nightLength = flag.Duration("campaign", 0, "how long the night of faults goes on; 0: its small size")
+	nightOnly   = flag.String("faults", "", "a regular expression: the faults of the night that are tried; empty: all")
+)
 
 // A night of faults, each with a service of its own, which is a process, and a Prometheus that
 // has the shipped rules. It logs what an operator sees and after how long: the times of the table in
@@ -86,7 +88,7 @@ var nightOnly = flag.String("faults", "", "a regular expression: the faults of t
 func TestNightOfFaults(t *testing.T) {
 	faults, each, objects, again := nightFaults[:1], time.Duration(0), 20, time.Second
 	scrape := time.Second
-	if most := campaign.Length(); most > 0 {
+	if most := *nightLength; most > 0 {
 		only := regexp.MustCompile(*nightOnly)
 		nightFaults = slices.DeleteFunc(nightFaults, func(f nightFault) bool { return !only.MatchString(f.name) })
 		faults, each, objects, scrape = nightFaults, max(most/3, 90*time.Second), 300, 15*time.Second

@@ -353,7 +353,7 @@ func (a *attempt[S, T]) connected(ctx, calls context.Context) (reconcile.Result,
 		// An update or a deletion rests on whose the resource is now, not on whose it was a day ago.
 		a.again = a.memory.old && (next == doUpdate || next == doDelete || a.view.adopt != "")
 		look = a.again
-		if next == doCreate && a.missedByName(a.Stored().Intent, a.memory) && !a.byMark {
+		if next == doCreate && a.missedByName(a.nameOnRecord(), a.memory) {
 			a.byMark, look = true, true
 		}
 	}
@@ -495,11 +495,11 @@ func (r *Reconciler[S, T]) nameOnRecord(i store.Intent, p phase) string {
 	return i.ExternalName
 }
 
-// missedByName says whether a look that found nothing went by the name on record only. By mark that may
+// missedByName says whether a look that found nothing went by the name only. By mark that may
 // be the name of an earlier resource, as of a backup from before it was replaced: the mark is looked for
 // before another is created. An [Inventory] looks for both at once.
-func (r *Reconciler[S, T]) missedByName(i store.Intent, m memory) bool {
-	return r.o.Naming == ByMark && i.ExternalName != "" && !m.byMark
+func (r *Reconciler[S, T]) missedByName(name string, m memory) bool {
+	return r.o.Naming == ByMark && name != "" && !m.byMark
 }
 
 // forClient is the object as a client gets it: what is stored, and the status and the
