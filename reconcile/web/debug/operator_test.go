@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,9 +20,9 @@ func allowAll(o *debug.Options) {
 // A provider was down for 45 s, and the page showed 279 green cells as if they had been looked at
 // just now.
 func TestKindLooksOldWhileNothingOfItWasSeen(t *testing.T) {
-	down := false
+	var down atomic.Bool
 	withShop(t, func(_ *shop, _ *bucket) (reconcile.Result, error) {
-		if down {
+		if down.Load() {
 			return reconcile.Result{}, errors.New("provider: no answer")
 		}
 		return reconcile.Result{RequeueAfter: 20 * time.Second}, nil
@@ -33,12 +34,12 @@ func TestKindLooksOldWhileNothingOfItWasSeen(t *testing.T) {
 		if page := get(t, s.h, http.StatusOK); strings.Contains(page, `class="bar old"`) || !strings.Contains(page, " ago</span></td><td data-label=\"bar\"") {
 			t.Errorf("while all works:\n%s", page)
 		}
-		down = true
+		down.Store(true)
 		time.Sleep(5 * time.Minute)
 		page := get(t, s.h, http.StatusOK)
 		wantAll(t, page, `class="bar old"`, "not for ")
 		wantAll(t, get(t, s.h, http.StatusOK, "format", "json", "view", "status"), `"lastSeen": {`)
-		down = false
+		down.Store(false)
 		time.Sleep(5 * time.Minute)
 		if page := get(t, s.h, http.StatusOK); strings.Contains(page, `class="bar old"`) {
 			t.Errorf("after it came back:\n%s", page)
