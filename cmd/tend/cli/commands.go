@@ -161,12 +161,12 @@ func (r *command) version(context.Context, []string) error {
 		fmt.Fprintln(r.Stdout, r.Name+" of an unknown version")
 		return nil
 	}
-	text := r.Name + " " + b.Main.Version
+	words := []string{r.Name, b.Main.Version}
 	for _, s := range b.Settings {
 		if s.Key == "vcs.revision" && !strings.Contains(b.Main.Version, s.Value[:min(12, len(s.Value))]) {
-			text += " " + s.Value
+			words = append(words, s.Value)
 		}
 	}
-	_, err := fmt.Fprintln(r.Stdout, text+" "+b.GoVersion)
+	_, err := fmt.Fprintln(r.Stdout, strings.Join(append(words, b.GoVersion), " "))
 	return err
 }
