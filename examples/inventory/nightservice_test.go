@@ -115,7 +115,7 @@ func (c nightConfig) run() error {
 func (c nightConfig) list(ctx context.Context) (map[string]int, error) {
 	body, err := c.ask(ctx, "/list")
 	all := map[string]int{}
-	for _, name := range strings.Fields(body) {
+	for name := range strings.FieldsSeq(body) {
 		all[name] = 1
 	}
 	return all, err
