@@ -295,7 +295,7 @@ func TestClusterThatDoesNotAnswerIsUnhealthy(t *testing.T) {
 				log := make(lines, 100)
 				b := openAt(t, p.cfg.Client, *(&etcd.Options{
 					Timeout: time.Second,
-				}).SetSilence(200 * time.Millisecond).SetLogger(slog.New(slog.NewTextHandler(log, nil))))
+				}).SetSilence(time.Second).SetLogger(slog.New(slog.NewTextHandler(log, nil))))
 				for _, kind := range []string{"thing", "other", "_lease"} {
 					nextOf(t, b, kind)
 				}
