@@ -163,8 +163,8 @@ func (p *Program) note(err error) {
 //
 // Where o asks for progress (Once, Complete, Out or Left), the kinds and the Parts among what
 // was given to Use count: a kind by its runs in this process (see [Kind.Track]) with Once, and
-// where its controller has no Placement, so that all of its keys are run here; otherwise by what
-// is stored.
+// where no other server can run its keys: no Placement is set, of the controller or the Manager, and no
+// other process can open the store. Otherwise it counts by what is stored.
 func (p *Program) Run(ctx context.Context, o *Options) (err error) {
 	if p.opened {
 		defer func() { err = errors.Join(err, p.backend.Close()) }()

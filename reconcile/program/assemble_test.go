@@ -178,16 +178,26 @@ func TestWhatReconcilesAKindIsSaidOnce(t *testing.T) {
 // Without Once what is stored counts where servers share the keys, and runs of this process
 // where none does: a stored Ready proves nothing about the world after a restart.
 //
-// Seen to fail with runs that were tracked whatever Placement said, and with none tracked.
+// Seen to fail with runs that were tracked whatever Placement said, with none tracked, and with a look at
+// the controller's Placement alone: a server that waited for the Manager's lease never was complete.
 func TestStoredReadyCountsWhereServersShareTheKeys(t *testing.T) {
-	for _, shared := range []bool{true, false} {
+	for by, shared := range map[string]bool{"": false, "controller": true, "manager": true, "backend": true} {
 		synctest.Test(t, func(t *testing.T) {
-			p, sites := newProgram(nil)
+			b := must(memory.New(nil))
+			if by == "backend" { // the Manager then has a lease by itself
+				b = sharedBackend{b}
+			}
+			p := program.New(b, nil)
+			p.Manager.Logger = slog.New(slog.DiscardHandler)
+			sites := program.AddKind[plan, held](p, "site", nil)
 			o := &reconcile.ForOptions[plan, held]{}
-			if shared {
-				one, err := lease.NewSingleton(p.Backend(), "sites", nil)
-				p.Check(err)
+			one, err := lease.NewSingleton(p.Backend(), "sites", nil)
+			p.Check(err)
+			switch by {
+			case "controller":
 				o.Placement = one
+			case "manager":
+				p.Manager.Placement = one
 			}
 			sites.Reconcile(func(context.Context, *shop) (reconcile.Result, error) {
 				return reconcile.Result{}, errors.New("never")
@@ -202,11 +212,16 @@ func TestStoredReadyCountsWhereServersShareTheKeys(t *testing.T) {
 			complete := false
 			err = p.Run(ctx, &program.Options{Complete: func(context.Context) error { complete = true; cancel(); return nil }})
 			if complete != shared || err != nil {
-				t.Errorf("with a Placement %t, what is stored as ready counted: %t; it ended with %v", shared, complete, err)
+				t.Errorf("with keys that are shared by %q, what is stored as ready counted: %t; it ended with %v", by, complete, err)
 			}
 		})
 	}
 }
+
+// sharedBackend is a store that other processes can open too.
+type sharedBackend struct{ store.FullBackend }
+
+func (sharedBackend) Shared() bool { return true }
 
 // A program that does not run says what went wrong all the same.
 func TestErrIsWhatRunWouldReturn(t *testing.T) {

@@ -201,6 +201,13 @@ func (k *Objects[S, T]) parts() []any {
 	return append([]any{k}, withParts(k.by)...)
 }
 
+// mayRunElsewhere reports whether servers may share the keys of the kind: by a Placement of the
+// controller or of the Manager, or by the lease that the Manager has for a store that others can open.
+func (k *Objects[S, T]) mayRunElsewhere() bool {
+	l, ok := k.program.backend.(store.Leaser)
+	return k.placed || k.program.Manager.Placement != nil || ok && l.Shared()
+}
+
 func (k *Objects[S, T]) finish(o *Options) (reconcile.Runner, Part, error) {
 	switch {
 	case k.none:
@@ -209,7 +216,7 @@ func (k *Objects[S, T]) finish(o *Options) (reconcile.Runner, Part, error) {
 		return nil, nil, fmt.Errorf("program: nothing reconciles the kind %q: call its Reconcile or ReconcileBy, or set ObjectsOptions.NoReconciler", k.name())
 	}
 	k.progress.mu.Lock()
-	k.progress.tracked = o.Once || o.asksForProgress() && !k.placed
+	k.progress.tracked = o.Once || o.asksForProgress() && !k.mayRunElsewhere()
 	k.progress.mu.Unlock()
 	return k.controller, k.progress, nil
 }
