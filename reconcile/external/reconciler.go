@@ -233,6 +233,7 @@ func (a *attempt[S, T]) run(ctx context.Context) (reconcile.Result, error) {
 	if a.view.adopt != "" && a.o.Naming == ByUs && !o.Paused {
 		return a.fail(ctx, reasonCannotAdopt, reconcile.Terminal(errAdoptByUs))
 	}
+	a.sayNotAdopted(ctx)
 	next := decide(a.view)
 	if next != doPause {
 		a.endPause()

@@ -32,7 +32,8 @@ const (
 	// by hand, or the location has another name now.
 	ForgetLocation Answer = "forget-location"
 	// Adopt has an object without a resource take over the one whose name is given with it, by
-	// [store.AnnotationAdopt].
+	// [store.AnnotationAdopt]. Where one was made again, which failed, the name of the one before is
+	// taken off the record: the annotation alone is not heeded there.
 	Adopt Answer = "adopt"
 )
 
@@ -54,9 +55,11 @@ func (a Answer) edit(m *store.Meta, externalName string) error {
 	}
 	switch a {
 	case Adopt:
-		if i.ExternalName != "" || i.Unresolved() || i.Succeeded.After(i.Failed) {
+		failed := i.Failed.After(i.Succeeded) // a run has found that what is on record is not there
+		if i.ExternalName != "" && !failed || i.Unresolved() || i.Succeeded.After(i.Failed) {
 			return fmt.Errorf("%w: it has a resource on record, or a create of unknown outcome", ErrNotPending)
 		}
+		i.ExternalName = ""
 		annotate(m, store.AnnotationAdopt, externalName)
 		return nil
 	case Created, NotCreated:
