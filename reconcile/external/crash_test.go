@@ -518,3 +518,35 @@ func TestIntentOfUnknownOutcomeStopsNothing(t *testing.T) {
 		})
 	}
 }
+
+// A deletion looks by the mark too where the name on record leads nowhere, as that of a backup from
+// before the resource was replaced: what carries the object's mark goes with it. By an inventory it is
+// left to the prune.
+//
+// promise E1. Seen to fail with the look by the mark before a create only: the object went, and the
+// second disk was left.
+func TestDeletionByTheNameOfABackupLeavesNothingBehind(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.o.Naming, w.client.byID = external.ByMark, true
+		w.cloud = must(reconciletest.NewCloud(nil))
+		w.restart(nil)
+		backup := w.converged().Intent
+		time.Sleep(time.Hour)
+		w.cloud.Remove(backup.ExternalName)
+		w.run() // makes the second
+		time.Sleep(time.Hour)
+		w.run()
+		w.intent(func(i *store.Intent) { *i = backup })
+		w.restart(nil)
+		w.delete()
+		for range 5 {
+			if !w.gone() {
+				w.run()
+				time.Sleep(time.Hour)
+			}
+		}
+		if n := len(w.cloud.Truth()); n != 0 || !w.gone() {
+			t.Errorf("%d disks are left, and the object is gone: %t", n, w.gone())
+		}
+	})
+}

@@ -29,7 +29,9 @@ const (
 	NotCreated Answer = "not-created"
 	// ForgetLocation forgets where the resource lies, see [store.Intent]: the next run looks
 	// where the spec says. There is no resource at the old location any more, or it was moved
-	// by hand, or the location has another name now.
+	// by hand, or the location has another name now. The id on record stays: where ids repeat from one
+	// location to the next, what has it in the new one is taken for the object's unless its mark names
+	// another owner. Declare another object there instead, and delete this one.
 	ForgetLocation Answer = "forget-location"
 	// Adopt has an object without a resource take over the one whose name is given with it, by
 	// [store.AnnotationAdopt]. Where one was made again, which failed, the name of the one before is
