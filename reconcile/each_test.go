@@ -386,20 +386,20 @@ func TestEqualKeepsTheBackoffOfAKeyWhoseValueLooksNew(t *testing.T) {
 func TestListThatIsThrottledIsAskedWhenTheCloudSaid(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		bucket := must[*ratelimit.Bucket](t)(ratelimit.NewBucket("cloud", 10, 10))
-		asked := 0
+		var asked atomic.Int64
 		c := must[*reconcile.Controller[string]](t)(reconcile.Each("things", 10*time.Minute, func(context.Context) (map[string]int, error) {
-			if asked++; asked > 1 {
+			if asked.Add(1) > 1 {
 				return map[string]int{"a": 1}, nil
 			}
 			return nil, fmt.Errorf("list: %w", ratelimit.Throttled(bucket, time.Now().Add(time.Hour), errors.New("429")))
 		}, func(context.Context, string, *int) (result, error) { return result{}, nil }, nil))
 		start(t, c)
 		rest(59 * time.Minute)
-		expect(t, "lists within the hour", asked, 1)
+		expect(t, "lists within the hour", asked.Load(), 1)
 		if bucket.Stats().Until.IsZero() {
 			t.Error("the bucket is not paused")
 		}
 		rest(2 * time.Minute)
-		expect(t, "lists after it", asked, 2)
+		expect(t, "lists after it", asked.Load(), 2)
 	})
 }
