@@ -130,6 +130,9 @@ func TestFailuresQueueUpNoDebt(t *testing.T) {
 		if wait := time.Since(start); wait > time.Millisecond {
 			t.Errorf("an unrelated key waited %v", wait)
 		}
+		if got, want := bucket.Stats().Taken, uint64(2*keys+1); got != want || failed != keys {
+			t.Errorf("%d tokens were taken for %d runs, %d of which failed", got, want, failed)
+		}
 	})
 }
 

@@ -22,7 +22,7 @@ type EachFunc[K comparable, V any] func(ctx context.Context, key K, want *V) (Re
 // only looked at again. A key's value is read when its run begins: a run never gets an
 // older one than another run of the key before it. A list that fails takes no key for
 // gone: it is reported (Options.OnError, Health) and tried again with a backoff of
-// 500 ms to 1 min, never later than the interval.
+// 500 ms to 1 min, never later than the interval, and not before the time of a ratelimit.Throttled.
 //
 // A list that is empty where the one before was not, or that lacks more than half of the
 // keys and more than ten, takes none for gone either, until the next list that does not fail

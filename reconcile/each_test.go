@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/queue/ratelimit"
 	"github.com/tendhq/tend/reconcile"
 )
 
@@ -375,5 +376,30 @@ func TestEqualKeepsTheBackoffOfAKeyWhoseValueLooksNew(t *testing.T) {
 		start(t, c)
 		rest(3 * time.Second)
 		expect(t, "runs within its backoff", runs, 1)
+	})
+}
+
+// A list to which a cloud says when to come again is not asked before, and what shares the bucket waits
+// as for a run that was told so.
+//
+// promise Q6. Seen to fail with the backoff alone: the list was asked 8 times within the hour.
+func TestListThatIsThrottledIsAskedWhenTheCloudSaid(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		bucket := must[*ratelimit.Bucket](t)(ratelimit.NewBucket("cloud", 10, 10))
+		var asked atomic.Int64
+		c := must[*reconcile.Controller[string]](t)(reconcile.Each("things", 10*time.Minute, func(context.Context) (map[string]int, error) {
+			if asked.Add(1) > 1 {
+				return map[string]int{"a": 1}, nil
+			}
+			return nil, fmt.Errorf("list: %w", ratelimit.Throttled(bucket, time.Now().Add(time.Hour), errors.New("429")))
+		}, func(context.Context, string, *int) (result, error) { return result{}, nil }, nil))
+		start(t, c)
+		rest(59 * time.Minute)
+		expect(t, "lists within the hour", asked.Load(), 1)
+		if bucket.Stats().Until.IsZero() {
+			t.Error("the bucket is not paused")
+		}
+		rest(2 * time.Minute)
+		expect(t, "lists after it", asked.Load(), 2)
 	})
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tendhq/tend/internal/sleep"
 	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/queue/ratelimit"
 )
 
 // Every polls a list: it calls list at once and then again after each interval,
@@ -20,7 +21,8 @@ import (
 //
 // It is synced after the first list that succeeded. A list that fails takes no
 // key for gone: it is reported and tried again with a backoff (500 ms to 1 min,
-// never later than the interval). A key that the latest list does not have is gone for
+// never later than the interval), and not before the time of a ratelimit.Throttled, which pauses its
+// bucket as that of a run does. A key that the latest list does not have is gone for
 // Options.Resync, unless another source knows it. What vanishes while the process is down, or
 // while the key's shard is on its way from one server to another, is not noticed. Watch
 // refuses it without a list, and with an interval of zero or less.
@@ -83,6 +85,9 @@ func (p *polled[K, V]) source(name string, interval time.Duration) Source[K] {
 				out.Failed(err)
 				if failing = true; !errors.Is(err, errTooManyGone) {
 					wait = min(backoff.Next(), interval)
+				}
+				if until, throttled := ratelimit.Pause(err); throttled {
+					wait = max(wait, time.Until(until))
 				}
 			case failing:
 				out.Failed(nil)

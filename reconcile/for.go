@@ -122,6 +122,9 @@ func AsReconciler[S, T any](c *cache.Cache[S, T], f ObjectFunc[S, T]) Reconciler
 		if err := CheckNewer(&obj.Meta); err != nil {
 			return Result{}, err
 		}
+		if err := c.Undecodable(key); err != nil {
+			return Result{}, RetryAfter(err, newerPause) // the cache has an earlier version, as before a newer program's write
+		}
 		if !s.HasSecrets() {
 			return f(ctx, obj)
 		}

@@ -69,7 +69,8 @@ const AnnotationReconcileNow = "tend.reconcile-now"
 // AnnotationAdopt on an object names a resource that exists and that the object is to take over, by
 // the id that the external system chose for it. Package reconcile/external heeds it as long as
 // the object has no resource on record, creates none meanwhile, and records the one that it names
-// before it writes the ownership mark onto it. A resource with another's mark is let be. Observe is
+// before it writes the ownership mark onto it. Where a name is on record, of a resource that went and could
+// not be made again, an event says that it takes "tend adopt". A resource with another's mark is let be. Observe is
 // given the id as the object's Intent.ExternalName and has to look for that, and so has the IDOf of an inventory.
 const AnnotationAdopt = "tend.adopt"
 

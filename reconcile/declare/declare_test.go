@@ -586,10 +586,15 @@ func TestAnEmptiedFileGetsDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, list("a", 1), nil)
 		w.settle()
+		if w.expect("a:1"); !w.file.Progress().Complete() {
+			t.Error("not complete with an object")
+		}
 		w.write("[]")
 		w.settle()
 		w.expect()
-		w.expectLeft("")
+		if w.expectLeft(""); !w.file.Progress().Complete() {
+			t.Error("not complete without")
+		}
 	})
 }
 

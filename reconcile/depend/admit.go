@@ -19,12 +19,13 @@ const ConditionDependencies = "Dependencies"
 // The reasons of [ConditionDependencies], and of the condition Ready of an object that
 // waits.
 const (
-	reasonMet      = "Met"
-	ReasonNotFound = "NotFound" // a needed object does not exist
-	ReasonNotReady = "NotReady" // it exists, and may not be used yet
-	reasonNewer    = "Newer"    // a newer version of the program stored it: see reconcile.CheckNewer
-	ReasonDeleting = "Deleting" // it is in deletion
-	ReasonCycle    = "Cycle"    // the objects wait for each other in a circle
+	reasonMet         = "Met"
+	ReasonNotFound    = "NotFound"    // a needed object does not exist
+	ReasonNotReady    = "NotReady"    // it exists, and may not be used yet
+	reasonNewer       = "Newer"       // a newer version of the program stored it: see reconcile.CheckNewer
+	reasonUndecodable = "Undecodable" // what is stored of it cannot be decoded
+	ReasonDeleting    = "Deleting"    // it is in deletion
+	ReasonCycle       = "Cycle"       // the objects wait for each other in a circle
 
 	reasonWaiting = "WaitingForDependencies" // of Ready
 	ReasonInUse   = "InUse"                  // of Ready, of an object in deletion that others use
@@ -219,7 +220,7 @@ func (t *Tracker[S, T]) refuse(ctx context.Context, p *Permit[S, T], targets []t
 }
 
 var reasonText = map[string]string{
-	ReasonNotFound: "does not exist", ReasonNotReady: "is not ready", reasonNewer: "is of a newer version of the program", ReasonDeleting: "is being deleted",
+	ReasonNotFound: "does not exist", ReasonNotReady: "is not ready", reasonNewer: "is of a newer version of the program", reasonUndecodable: "cannot be decoded", ReasonDeleting: "is being deleted",
 }
 
 // list joins the first few.

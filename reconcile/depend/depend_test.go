@@ -384,3 +384,37 @@ func permutationsOf(n int) (all [][]int) {
 	extend(nil)
 	return all
 }
+
+// An object that cannot be decoded is not used by what was known of it before: its user waits, says
+// why, and goes on when it can be read.
+//
+// promise S5. Seen to fail without Undecodable in look: the edit of the user ran.
+func TestWhatCannotBeDecodedIsNotUsed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := must(memory.New(&memory.Options{Encode: true}))(t)
+		s := newSystem(t, setting{backend: b})
+		defer s.start()()
+		s.declare("vpc")
+		s.declare("machine", "vpc")
+		settle()
+		s.wantReady("vpc", "machine")
+		at := store.Key{Name: "vpc"}
+		was := must(must(b.Get(t.Context(), "thing", at))(t).Encode())(t)
+		must(b.Commit(t.Context(), store.Txn{Ops: []store.Op{{Kind: "thing", Key: at, Put: store.Bytes("none")}}}))(t)
+		settle()
+		ran := s.ran("machine")
+		s.edit("machine", func(o *Thing) { o.Spec.Size++ })
+		settle()
+		if n := s.ran("machine") - ran; n != 0 {
+			t.Errorf("its user ran %d times", n)
+		}
+		if c, _ := s.get("machine").Condition(depend.ConditionDependencies); c.Reason != "Undecodable" || c.Message != "thing vpc cannot be decoded" {
+			t.Errorf("the condition is %+v", c)
+		}
+		must(b.Commit(t.Context(), store.Txn{Ops: []store.Op{{Kind: "thing", Key: at, Put: store.Bytes(was)}}}))(t)
+		settle()
+		if n := s.ran("machine") - ran; n != 1 {
+			t.Errorf("when it can be read its user ran %d times", n)
+		}
+	})
+}

@@ -129,6 +129,7 @@ type state struct {
 	exists   bool
 	deleting bool
 	newer    bool // this program knows it in part: see reconcile.CheckNewer
+	unread   bool // it cannot be decoded: the rest is of an earlier version of it
 	kept     bool // it carries the finalizer
 	met      bool // it may be used
 }
@@ -146,13 +147,22 @@ func (s state) reason() string {
 		return ReasonDeleting
 	case s.newer:
 		return reasonNewer
+	case s.unread:
+		return reasonUndecodable
 	}
 	return ReasonNotReady
 }
 
 func (k needed[NS, NT]) look(finalizer string, key store.Key) state {
 	n, ok := k.cache.Get(key)
-	if !ok {
+	switch {
+	case k.waits && k.cache.Undecodable(key) != nil:
+		s := state{exists: true, unread: true}
+		if ok {
+			s.asked.uid, s.deleting, s.kept = n.UID, n.Deleting(), n.HasFinalizer(finalizer)
+		}
+		return s
+	case !ok:
 		return state{met: !k.waits}
 	}
 	return k.stateOf(n, finalizer)

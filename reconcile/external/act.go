@@ -224,6 +224,17 @@ func (a *attempt[S, T]) maintain(ctx, calls context.Context, next action) (recon
 // errAdoptByUs is why an annotation cannot be followed.
 var errAdoptByUs = fmt.Errorf("external: %s is for resources whose id the cloud chose; this kind's are found by the names that it gives them: let the policy adopt", store.AnnotationAdopt)
 
+// sayNotAdopted tells of an annotation that is not heeded: the resource on record went, and could not be
+// made again. The annotation may be the one by which that was taken over.
+func (a *attempt[S, T]) sayNotAdopted(ctx context.Context) {
+	o := a.Stored()
+	id := o.Annotations[store.AnnotationAdopt]
+	if id == "" || o.Deleting() || a.view.phase != failed || a.view.adopt != "" || id == o.Intent.ExternalName {
+		return
+	}
+	a.event(ctx, true, reasonCannotAdopt, fmt.Sprintf("%s names the resource %q, and %q is on record: to take %[2]q over, run \"tend adopt\"", store.AnnotationAdopt, id, o.Intent.ExternalName))
+}
+
 func (v view) nothingToAdopt() string {
 	return fmt.Sprintf("there is no resource %q, which %s says is to be taken over; none is created as long as it does", v.adopt, store.AnnotationAdopt)
 }

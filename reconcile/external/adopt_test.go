@@ -12,6 +12,7 @@ import (
 	"github.com/tendhq/tend/reconcile/external"
 	"github.com/tendhq/tend/reconcile/reconciletest"
 	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/objects"
 )
 
 // Taking a resource over is decided by the look that found it; an update that took it over
@@ -224,5 +225,58 @@ func TestTakeoverThatIsKilledAtAnyStepIsFinished(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A resource that went and could not be made again leaves its name on record. An annotation that is
+// set by hand then is not heeded, for it may be that of an earlier takeover, and an event says so; the answer
+// of an operator takes the name off the record, and nothing is created.
+//
+// promise E1. Seen to fail without sayNotAdopted (no event), and with the answer refused, as it was.
+func TestAnswerTakesOverWhatAFailedCreateLeftToHand(t *testing.T) {
+	for name, naming := range cloudsNamings {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, first := takeOver(t, naming, nil)
+				w.run()
+				w.run()
+				w.wantCondition(store.ConditionReady, store.True, "")
+				full := errors.New("the quota is used up")
+				f, _ := funcs(func(f *external.ClientFuncs[diskSpec, diskStatus]) {
+					f.ObserveFunc, f.UpdateFunc = w.client.Observe, w.client.Update
+					f.CreateFunc = func(context.Context, *disk) error { return full }
+				})
+				w.with(f)
+				if err := w.cloud.Delete(context.Background(), first); err != nil {
+					t.Fatal(err)
+				}
+				w.run() // of a process that has not seen it: the creation grace
+				time.Sleep(time.Hour)
+				w.fails()
+				byHand := w.cloud.Put(reconciletest.Resource{Name: "by-hand-2", Props: map[string]string{"size": "1", "zone": "z"}}).ID
+				w.edit(func(o *disk) { o.Annotations = map[string]string{store.AnnotationAdopt: byHand} })
+				w.fails()
+				said := func() (n int) {
+					for _, e := range w.events {
+						if e.Reason == "CannotAdopt" && strings.Contains(e.Message, byHand) && strings.Contains(e.Message, "tend adopt") {
+							n++
+						}
+					}
+					return n
+				}
+				if said() != 1 {
+					t.Errorf("the events are %+v", w.events)
+				}
+				if _, err := objects.Of(w.store).Answer(t.Context(), key, objects.Adopt, byHand); err != nil {
+					t.Fatal(err)
+				}
+				w.run()
+				w.run()
+				w.wantCondition(store.ConditionReady, store.True, "")
+				if r := w.cloud.Truth(); len(r) != 1 || r[0].ID != byHand || w.get().Intent.ExternalName != byHand {
+					t.Errorf("there is %+v, and %+v on record", r, w.get().Intent)
+				}
+			})
+		})
 	}
 }

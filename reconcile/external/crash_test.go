@@ -12,6 +12,7 @@ import (
 	"github.com/tendhq/tend/reconcile/external"
 	"github.com/tendhq/tend/reconcile/reconciletest"
 	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/storetest"
 )
 
 // life is what happens to one object: it is declared, edited and deleted, each
@@ -469,4 +470,83 @@ func TestNameOfABackupThatLeadsNowhereMakesNoSecondResource(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A record of a create of which it is not known whether it was stored is none of a create of unknown
+// outcome: nothing was called. Where the cloud chooses the name no person has to look for what
+// a store that did not answer for a moment cannot have made.
+//
+// promise E1. Seen to fail with the error returned as it is: the next run stopped with
+// ErrCreateIncomplete where the write had landed.
+func TestIntentOfUnknownOutcomeStopsNothing(t *testing.T) {
+	for name, c := range map[string]struct {
+		lost   storetest.Break
+		naming external.Naming
+	}{
+		"it landed, cloud's name":         {storetest.ReplyLost, external.ByCloud},
+		"it did not land, cloud's name":   {storetest.RequestLost, external.ByCloud},
+		"it landed, by mark":              {storetest.ReplyLost, external.ByMark},
+		"it landed, a name that we chose": {storetest.ReplyLost, external.ByUs},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				commits := 0
+				w.backend = storetest.Faulty(w.backend, func(call storetest.Call) storetest.Fault {
+					if call.Method != "Commit" {
+						return storetest.Fault{}
+					}
+					if commits++; commits == 3 { // the object, the finalizer, the intent
+						return storetest.Fault{Break: c.lost}
+					}
+					return storetest.Fault{}
+				})
+				w.o.Naming = c.naming
+				w.restart(nil)
+				w.declare()
+				if err := w.fails(); !errors.Is(err, store.ErrUnknownOutcome) {
+					t.Fatalf("the run returned %v", err)
+				}
+				if i := w.get().Intent; i.Unresolved() {
+					t.Errorf("the create that was not called is pending: %+v", i)
+				}
+				w.run()
+				w.wantCalls(map[string]int{"Create": 1})
+				if n := len(w.cloud.Truth()); n != 1 {
+					t.Errorf("%d resources", n)
+				}
+			})
+		})
+	}
+}
+
+// A deletion looks by the mark too where the name on record leads nowhere, as that of a backup from
+// before the resource was replaced: what carries the object's mark goes with it. By an inventory it is
+// left to the prune.
+//
+// promise E1. Seen to fail with the look by the mark before a create only: the object went, and the
+// second disk was left.
+func TestDeletionByTheNameOfABackupLeavesNothingBehind(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.o.Naming, w.client.byID = external.ByMark, true
+		w.cloud = must(reconciletest.NewCloud(nil))
+		w.restart(nil)
+		backup := w.converged().Intent
+		time.Sleep(time.Hour)
+		w.cloud.Remove(backup.ExternalName)
+		w.run() // makes the second
+		time.Sleep(time.Hour)
+		w.run()
+		w.intent(func(i *store.Intent) { *i = backup })
+		w.restart(nil)
+		w.delete()
+		for range 5 {
+			if !w.gone() {
+				w.run()
+				time.Sleep(time.Hour)
+			}
+		}
+		if n := len(w.cloud.Truth()); n != 0 || !w.gone() {
+			t.Errorf("%d disks are left, and the object is gone: %t", n, w.gone())
+		}
+	})
 }

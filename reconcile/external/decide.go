@@ -24,8 +24,9 @@ const (
 	// create of unknown outcome the resource is looked for until the creation
 	// grace is over; only then is another one created. Observe and Create get no name on record
 	// then: it would be that of an earlier resource. Where Observe finds nothing by a name on record, it
-	// is called once more without, before another one is created: the name may be that of a backup. An [Inventory] looks for the mark before a
-	// first create too; see [InventoryOptions.IDOf].
+	// is called once more without, before another one is created or the object goes: the name may be that of a backup. An [Inventory] looks for the mark before a
+	// first create too, see [InventoryOptions.IDOf], and not at the end of a deletion by such a name: a newer
+	// resource is left to [Inventory.Prune] then.
 	ByMark
 
 	lastNaming = ByMark

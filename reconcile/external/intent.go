@@ -61,7 +61,8 @@ func latest(times ...time.Time) (last time.Time) {
 //	            nothing, if that is not known of this try or of one before it
 //
 // A crash, or a lost lease, between the second line and the fourth leaves
-// "pending"; what the next run makes of it is said by the Naming.
+// "pending"; what the next run makes of it is said by the Naming. Where it is not known whether the
+// second was stored, the create is not called, and is recorded as failed.
 func (a *attempt[S, T]) create(ctx, calls context.Context) (reason string, err error) {
 	if err := a.Ensure(ctx, a.o.Finalizer); err != nil {
 		return reasonStoreFailed, fmt.Errorf("finalizer before the create: %w", err)
@@ -69,7 +70,10 @@ func (a *attempt[S, T]) create(ctx, calls context.Context) (reason string, err e
 	if err := a.WriteIntent(ctx, func(o *store.Object[S, T]) error {
 		o.Intent = begun(o.Intent, a.locationOf(o), wall.Now())
 		return nil
-	}); err != nil {
+	}); errors.Is(err, store.ErrUnknownOutcome) {
+		// It may be on record as begun, and was not called.
+		return reasonStoreFailed, a.madeNothing(ctx, a.Stored(), fmt.Errorf("intent before the create: %w", err))
+	} else if err != nil {
 		return reasonStoreFailed, fmt.Errorf("intent before the create: %w", err)
 	}
 	if calls.Err() != nil {

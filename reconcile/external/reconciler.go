@@ -233,6 +233,7 @@ func (a *attempt[S, T]) run(ctx context.Context) (reconcile.Result, error) {
 	if a.view.adopt != "" && a.o.Naming == ByUs && !o.Paused {
 		return a.fail(ctx, reasonCannotAdopt, reconcile.Terminal(errAdoptByUs))
 	}
+	a.sayNotAdopted(ctx)
 	next := decide(a.view)
 	if next != doPause {
 		a.endPause()
@@ -353,7 +354,7 @@ func (a *attempt[S, T]) connected(ctx, calls context.Context) (reconcile.Result,
 		// An update or a deletion rests on whose the resource is now, not on whose it was a day ago.
 		a.again = a.memory.old && (next == doUpdate || next == doDelete || a.view.adopt != "")
 		look = a.again
-		if next == doCreate && a.missedByName(a.nameOnRecord(), a.memory) {
+		if (next == doCreate || next == doRelease && !a.view.seen.Exists) && a.missedByName(a.nameOnRecord(), a.memory) {
 			a.byMark, look = true, true
 		}
 	}
@@ -497,7 +498,7 @@ func (r *Reconciler[S, T]) nameOnRecord(i store.Intent, p phase) string {
 
 // missedByName says whether a look that found nothing went by the name only. By mark that may
 // be the name of an earlier resource, as of a backup from before it was replaced: the mark is looked for
-// before another is created. An [Inventory] looks for both at once.
+// before another is created, or the object goes. An [Inventory] looks for both at once.
 func (r *Reconciler[S, T]) missedByName(name string, m memory) bool {
 	return r.o.Naming == ByMark && name != "" && !m.byMark
 }

@@ -34,8 +34,8 @@
 // only watches. With Track, each server counts its own runs only: a server without the
 // lease does not get done.
 //
-// An object that is being deleted is left until it is gone. A new object is left from
-// the moment at which the cache has it. [Kind.WaitRevision] waits for the objects as they
+// An object that is being deleted is left until it is gone; one that cannot be decoded, or that a
+// newer version stored, until a person mends it. A new object is left from the moment at which the cache has it. [Kind.WaitRevision] waits for the objects as they
 // were at a revision instead, whatever is declared after it: it ends although others go
 // on declaring.
 //

@@ -5,12 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/tendhq/tend/internal/contain"
 	"github.com/tendhq/tend/internal/declared"
+	"github.com/tendhq/tend/internal/sleep"
 	"github.com/tendhq/tend/queue/ratelimit"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/store"
@@ -25,7 +27,8 @@ type KindOptions[S, T any] struct {
 	// present generation, or with Track also if it has no Ready condition.
 	Done func(o *store.Object[S, T]) bool
 	// Stuck reports whether an object that is not done needs a person, and why: waiting
-	// does not help it. It is asked besides what the Kind knows: paused objects, and
+	// does not help it. It is asked besides what the Kind knows: paused objects, those that a newer
+	// version of the program stored or that cannot be decoded, and
 	// those whose last run in this process failed with reconcile.Terminal. What it says counts when a
 	// run of the object's present generation, with Track one of this process, has ended; where
 	// no run is tracked, the generation of the conditions says so. Default: no other is.
@@ -235,9 +238,13 @@ func (k *Kind[S, T]) look(list bool) (p Progress, left []Left) {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	broken := k.cache.Snapshot().Undecodable
 	total := 0
 	for o := range k.cache.All() {
 		total++
+		if _, is := broken[o.Key()]; is {
+			continue // this is an earlier version of it
+		}
 		l, done := k.judgeLocked(o)
 		switch {
 		case o.Deleting():
@@ -259,11 +266,24 @@ func (k *Kind[S, T]) look(list bool) (p Progress, left []Left) {
 			left = append(left, l)
 		}
 	}
+	for key, err := range broken {
+		p.Declared++
+		p.Failing++
+		p.Stuck++
+		if list {
+			left = append(left, k.unreadable(key, err))
+		}
+	}
 	if len(k.runs) > total {
 		k.tidyLocked()
 	}
 	sortLeft(left)
 	return p, left
+}
+
+// unreadable is what is left of an object that cannot be decoded: no run does anything about it.
+func (k *Kind[S, T]) unreadable(key store.Key, err error) Left {
+	return Left{Kind: k.cache.Kind(), Key: key, Why: store.Clip(err.Error()), Err: err, Failing: true, Stuck: true}
 }
 
 // tidyLocked forgets the runs of objects that are gone.
@@ -294,11 +314,12 @@ func (k *Kind[S, T]) judgeLocked(o *store.Object[S, T]) (l Left, done bool) {
 	case o.Paused:
 		l.Why, l.Stuck = "paused", true
 		return l, false
+	case o.Newer: // every run stands off, see reconcile.CheckNewer
+		l.Err, l.Failing, l.Stuck = fmt.Errorf("%w: this program leaves it alone", store.ErrNewer), true, true
+		l.Why = l.Err.Error()
 	case last.err != nil:
 		l.Why, l.Err = store.Clip(last.err.Error()), last.err
 		l.Stuck = last.looked >= o.Generation && errors.Is(last.err, reconcile.ErrTerminal)
-	case o.Newer:
-		l.Why = store.ErrNewer.Error()
 	case k.parked[o.Key().String()].sure && k.parked[o.Key().String()].generation == o.Generation:
 		l.Why, l.Stuck, l.Failing = store.Clip(k.parked[o.Key().String()].why), true, true
 	default:
@@ -401,11 +422,29 @@ func (k *Kind[S, T]) Follow(ctx context.Context, changed func()) {
 		defer k.mu.Unlock()
 		remove()
 	}()
+	ctx, stop := context.WithCancel(ctx)
+	var looking sync.WaitGroup
+	defer looking.Wait()
+	defer stop()
+	looking.Go(func() { k.followUndecodable(ctx, changed) })
 	for _, err := range k.cache.Changes(ctx) {
 		if err != nil {
 			return // ctx ended
 		}
 		changed()
+	}
+}
+
+// followUndecodable calls changed when objects cannot be decoded any more, or can be again, or are
+// gone: the cache has no changes of those.
+func (k *Kind[S, T]) followUndecodable(ctx context.Context, changed func()) {
+	var before map[store.Key]error
+	for sleep.For(ctx, parkedEvery) {
+		now := k.cache.Snapshot().Undecodable
+		if !maps.EqualFunc(before, now, sameText) {
+			changed()
+		}
+		before = now
 	}
 }
 
@@ -436,6 +475,10 @@ func (k *Kind[S, T]) WaitRevision(ctx context.Context, r store.Revision) error {
 			last := k.runs[key]
 			if !there || o.UID != was.uid {
 				delete(open, key)
+				continue
+			}
+			if err := k.cache.Undecodable(key); err != nil {
+				left = append(left, k.unreadable(key, err))
 				continue
 			}
 			if last.uid != o.UID {

@@ -70,6 +70,7 @@ func (c *core) applyScratch(steps []step) {
 func (c *core) breaks(key store.Key, err error) {
 	c.mu.Lock()
 	c.broken[key] = err
+	c.unread.Store(int64(len(c.broken)))
 	c.mu.Unlock()
 	c.report(key, err)
 }
@@ -82,6 +83,7 @@ func (c *core) mend(key store.Key) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.broken, key)
+	c.unread.Store(int64(len(c.broken)))
 }
 
 // prepare turns what the backend said about a key into a step; ok is false when

@@ -41,6 +41,7 @@ type core struct {
 
 	objects  *xsync.Map[store.Key, *held]
 	revision atomic.Uint64
+	unread   atomic.Int64 // how many broken has
 	running  atomic.Bool
 	synced   chan struct{} // closed at the end of the first snapshot
 
@@ -60,7 +61,7 @@ type core struct {
 	early      []*backlog // consumers that came before the first snapshot had ended
 	waiters    waiters
 	lastWaiter uint64
-	broken     map[store.Key]error // stored, but cannot be decoded
+	broken     map[store.Key]error // stored, but cannot be decoded; written by breaks and mend
 	feed       feed
 	prints     map[store.Key]fingerprint // empty unless Options.DetectMutations
 
@@ -212,6 +213,21 @@ func (c *Cache[S, T]) Get(k store.Key) (*store.Object[S, T], bool) {
 		return nil, false
 	}
 	return typed[S, T](h.obj.Load()), true
+}
+
+// Undecodable returns why what is stored under a key cannot be decoded; nil if it can be, or if nothing
+// is stored. Of such an object Get, All and the indexes have the last version that could be, if
+// the cache saw one: ask before acting on an object that the cache holds. As long as the cache can
+// decode everything that takes no lock.
+func (c *Cache[S, T]) Undecodable(k store.Key) error { return c.undecodable(k) }
+
+func (c *core) undecodable(k store.Key) error {
+	if c.unread.Load() == 0 {
+		return nil
+	}
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.broken[k]
 }
 
 // All yields every object the cache holds, as of one moment, in no particular

@@ -29,10 +29,13 @@ const (
 	NotCreated Answer = "not-created"
 	// ForgetLocation forgets where the resource lies, see [store.Intent]: the next run looks
 	// where the spec says. There is no resource at the old location any more, or it was moved
-	// by hand, or the location has another name now.
+	// by hand, or the location has another name now. The id on record stays: where ids repeat from one
+	// location to the next, what has it in the new one is taken for the object's unless its mark names
+	// another owner. Declare another object there instead, and delete this one.
 	ForgetLocation Answer = "forget-location"
 	// Adopt has an object without a resource take over the one whose name is given with it, by
-	// [store.AnnotationAdopt].
+	// [store.AnnotationAdopt]. Where one was made again, which failed, the name of the one before is
+	// taken off the record: the annotation alone is not heeded there.
 	Adopt Answer = "adopt"
 )
 
@@ -54,9 +57,11 @@ func (a Answer) edit(m *store.Meta, externalName string) error {
 	}
 	switch a {
 	case Adopt:
-		if i.ExternalName != "" || i.Unresolved() || i.Succeeded.After(i.Failed) {
+		failed := i.Failed.After(i.Succeeded) // a run has found that what is on record is not there
+		if i.ExternalName != "" && !failed || i.Unresolved() || i.Succeeded.After(i.Failed) {
 			return fmt.Errorf("%w: it has a resource on record, or a create of unknown outcome", ErrNotPending)
 		}
+		i.ExternalName = ""
 		annotate(m, store.AnnotationAdopt, externalName)
 		return nil
 	case Created, NotCreated:

@@ -42,6 +42,9 @@ func TestAnswersAreRecordedAndAskForARun(t *testing.T) {
 		{"a name that cannot be stored", asks, objects.Created, "r\xff", store.ErrInvalid, nil},
 		{"one to take over", store.Intent{}, objects.Adopt, "r-7", nil, func(was, is store.Intent) bool { return is == was }},
 		{"one to take over after a create that made none", store.Intent{Failed: time.Now()}, objects.Adopt, "r-7", nil, func(was, is store.Intent) bool { return is == was }},
+		{"one to take over after one that is on record could not be made again", store.Intent{ExternalName: "r-1", Failed: time.Now()}, objects.Adopt, "r-7", nil, func(was, is store.Intent) bool {
+			return is.ExternalName == "" && is.Failed.Equal(was.Failed)
+		}},
 		{"one to take over, without its id", store.Intent{}, objects.Adopt, "", store.ErrInvalid, nil},
 		{"a second one", made, objects.Adopt, "r-7", objects.ErrNotPending, nil},
 		{"one to take over while a create may have made another", asks, objects.Adopt, "r-7", objects.ErrNotPending, nil},

@@ -131,13 +131,12 @@ func (t *tail) leave(w *watcher) {
 // put the latter off: only then are watchers of kinds that are quiet told of progress.
 func (t *tail) run() {
 	ctx := t.b.ctx
-	timer := time.NewTicker(t.b.opts.poll)
-	defer timer.Stop()
+	ticks := time.Tick(t.b.opts.poll)
 	for failures := 0; ctx.Err() == nil; {
 		quiet := false
 		select {
 		case <-t.bell:
-		case <-timer.C:
+		case <-ticks:
 			quiet = true
 		case <-ctx.Done():
 			return

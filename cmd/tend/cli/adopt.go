@@ -45,7 +45,8 @@ func (r *command) adoptAll(ctx context.Context, kind string) error {
 		l := &lines[i]
 		o, err := k.Get(ctx, l.key)
 		if err == nil {
-			if l.done = o.Intent.ExternalName == l.id || o.Annotations[store.AnnotationAdopt] == l.id; !l.done {
+			told := o.Intent.ExternalName == "" && o.Annotations[store.AnnotationAdopt] == l.id // else it is not heeded
+			if l.done = o.Intent.ExternalName == l.id || told; !l.done {
 				err = objects.Adopt.Check(o, l.id)
 			}
 		}
