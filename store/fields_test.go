@@ -103,7 +103,9 @@ func TestAFieldThatIsDeclaredAsEmptyIsNotFilledIn(t *testing.T) {
 	onDisks(t, nil, func(t *testing.T, s *disks) {
 		for range 2 {
 			declareText(t, s, `{"Size":0,"zone":"","on":false,"list":[]}`)
-			o := fillIn(t, s, func(o *disk) { o.Spec = diskSpec{Size: 7, Zone: "z", On: new(true), List: []string{"x"}, Password: "p"} })
+			o := fillIn(t, s, func(o *disk) {
+				o.Spec = diskSpec{Size: 7, Zone: "z", On: new(true), List: []string{"x"}, Password: "p"}
+			})
 			wantSpec(t, o, diskSpec{On: new(bool), Password: "p"})
 		}
 		o := declareText(t, s, `{"zone":""}`)
