@@ -19,6 +19,8 @@
 //	GET    ?kind=K&key=X           one object; its revision is the ETag
 //	PUT    ?kind=K&key=X           creates it (If-None-Match: *), or replaces its spec and
 //	                               metadata (If-Match: "revision"), and reads the whole of it
+//	PATCH  ?kind=K&key=X&owner=O   declares the fields that it has, under the name O, and creates the object if it is
+//	                               missing (see store.Store.ApplyFields); &force=true takes fields over
 //	DELETE ?kind=K&key=X           asks for its deletion (If-Match: "revision" or *); the answer
 //	                               is its metadata, {"gone": true}, or {"requested": true} if
 //	                               what is left of it cannot be read
@@ -28,7 +30,7 @@
 // An answer that is no success is {"error": text}: 400 for a request that cannot be
 // understood, 403 what is not allowed, 404 what does not exist, 405 for a kind that
 // cannot be written, 408 a body that does not come in, 409 what exists already or was written by a newer version of the program,
-// 412 another revision, or an object that asks nothing, 413 a body that is too long, 414 a query beyond 8 KiB, 422 an object that its kind refuses, 428 no revision, 503 anything else.
+// 412 another revision, an object that asks nothing, or a field that is another's (the others of a PATCH are written), 413 a body that is too long, 414 a query beyond 8 KiB, 422 an object that its kind refuses, 428 no revision, 503 anything else.
 //
 // An event of a watch is named "object" and holds {"type", "key", "revision", "object"};
 // the types are snapshot, synced, put, deleted and broken. After a lost connection a
