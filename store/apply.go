@@ -45,7 +45,7 @@ func (e *CapError) Error() string {
 // Of an object that exists, Apply writes the fields of the spec, the labels and the annotations that are
 // declared; other labels and annotations, finalizers, owners and paused stay as they are. An object of
 // [Store.Parse] declares the fields that its text has, another one those that are not zero. A field that the same
-// owner declared before, and does no longer, is unset; one that nobody declared stays. A field that another
+// owner declared before, and does no longer, is unset; one without a declarer stays. A field that another
 // declarer or an edit by a person ([Store.UpdateByHand]) has set to another value is [ErrOwned], which names it; it
 // is not written, and everything else is. docs/FIELDS.md has the rules and the record that is kept for them.
 //

@@ -244,7 +244,7 @@ func (d document) generation() (int64, error) {
 	return number.Int64()
 }
 
-// owners is the record of who owns which field.
+// owners is the record of the owners of fields.
 func (d document) owners() FieldOwners {
 	if d.all[ownersField] == nil {
 		return ""

@@ -55,8 +55,8 @@ func checkOwner(owner string) error {
 	return nil
 }
 
-// FillIn puts into o, an object as it was read, what filled has besides or otherwise in fields of the spec that
-// nobody declares: for what a client learns of an external system. Filled began as a copy of o.
+// FillIn puts into o, an object as it was read, the values of filled in the fields of the spec that have no
+// declarer: for what a client learns of an external system. Filled began as a copy of o.
 func (s *Store[S, T]) FillIn(o, filled *Object[S, T]) error { return s.fillIn(o, filled) }
 
 func (s *core) fillIn(o, filled object) error {
@@ -169,7 +169,7 @@ type declaring struct {
 	check func(m *Meta) error // whether the object is written
 
 	before  Revision // the stored object is at
-	same    bool     // nothing changes, nor who owns what
+	same    bool     // nothing changes, the owners neither
 	owners  owners   // that are to be
 	refused error    // names the fields that others own
 }
@@ -245,7 +245,7 @@ func (d *declaring) merge(o object) error {
 	return s.editSpec(o, stored.raw, e, fields.spec.raw)
 }
 
-// take is the change that stores what merge made, and who owns it.
+// take is the change that stores what merge made, with the owners.
 func (d *declaring) take(s *core, next, o object) (changed, error) {
 	c, err := s.takeBoth(next, o)
 	if c.owned = true; err != nil || d.same {

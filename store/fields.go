@@ -11,8 +11,8 @@ import (
 	"github.com/tendhq/tend/store/internal/shape"
 )
 
-// FieldOwners records who declared which fields of a spec, see [Store.Apply]. It has paths and no values. Empty:
-// nobody, or a program that keeps no such record. It cannot be modified.
+// FieldOwners records the declarers of the fields of a spec, see [Store.Apply]. It has paths and no values. It is empty
+// for an object without a declaration, and for one of a program that keeps no such record.
 type FieldOwners string
 
 // ownersField has the record in the stored object.
@@ -327,7 +327,7 @@ type owned struct {
 	by   []string
 }
 
-// over returns how the declaration changes a stored spec, and changes who owns what.
+// over returns how the declaration changes a stored spec, and changes the owners.
 func (d fieldsDeclared) over(stored any, o owners) (e edits, refused []owned) {
 	mine := o[d.by]
 	var has []string
@@ -340,7 +340,7 @@ func (d fieldsDeclared) over(stored any, o owners) (e edits, refused []owned) {
 			continue
 		}
 		for _, other := range others {
-			if !same || other == editOwner { // who edited does not declare it again
+			if !same || other == editOwner { // an edit is not made again
 				o.take(path, other)
 			}
 		}

@@ -194,7 +194,7 @@ func TestAnEditOfADeclaredFieldIsAConflict(t *testing.T) {
 	})
 }
 
-// Whoever gets the label gets the fields.
+// A new value of the label hands the fields over.
 func TestTheLabelHandsOverTheFields(t *testing.T) {
 	onDisks(t, nil, func(t *testing.T, s *disks) {
 		declareText(t, s, `{"size":1,"zone":"z"}`)
@@ -237,7 +237,7 @@ func TestAConversionDropsTheRecord(t *testing.T) {
 func TestTheRecordIsSmall(t *testing.T) {
 	onDisks(t, nil, func(t *testing.T, s *disks) {
 		if o := must[*disk](t)(s.Create(t.Context(), &disk{Meta: store.Meta{Name: "n"}, Spec: diskSpec{Size: 1}})); o.FieldOwners != "" {
-			t.Errorf("an object that nobody declared has the record %s", o.FieldOwners)
+			t.Errorf("an object without a declaration has the record %s", o.FieldOwners)
 		}
 		if o := declareText(t, s, `{"size":1,"zone":"z","list":["x"]}`); o.FieldOwners != `{"at":1,"by":{"file":{}}}` {
 			t.Errorf("one declarer has the record %s", o.FieldOwners)

@@ -19,7 +19,7 @@ type Object[Spec, Status any] struct {
 	// ObservedGeneration is the generation that Phase is about.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// FieldOwners says who declared which field of the spec. (store)
+	// FieldOwners has the declarers of the fields of the spec. (store)
 	FieldOwners FieldOwners `json:"fieldOwners,omitzero"`
 }
 

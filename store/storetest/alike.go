@@ -164,7 +164,7 @@ func storeOf[S any](e *env, o *store.Options[S, struct{}]) *store.Store[S, struc
 }
 
 // declare writes the spec over what is there, by Apply, Mutate and Update, and wants it in that
-// generation: the first write that reaches a generation alone is one, and the first that records who owns the fields.
+// generation: the first write that reaches a generation alone is one, and the first that records the owners of the fields.
 func declare[S any](e *env, s *store.Store[S, struct{}], spec S, generation int64) {
 	e.Helper()
 	meta := store.Meta{Name: "a", Labels: map[string]string{store.LabelOwner: "me"}}

@@ -251,7 +251,7 @@ func (w *writers) took(what string, before *sharedObject, next *fieldsModel, ref
 		w.Errorf("%s: %v, want a conflict: %v", what, err, refused)
 	}
 	if made && errors.Is(err, store.ErrUnknownOutcome) && after.Revision == before.Revision {
-		made = false // nothing is to be read: neither who owns what has changed
+		made = false // it was not made: the owners have not changed either
 	}
 	if w.did[what]++; made {
 		w.model = next
@@ -286,7 +286,7 @@ func (w *writers) rest() {
 	}
 }
 
-// strange changes a stored spec as a program does that does not know who owns what.
+// strange changes a stored spec as a program without a record of owners does.
 func (w *writers) strange(path, v string) {
 	w.Helper()
 	at := w.s.Kind()
