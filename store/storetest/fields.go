@@ -318,8 +318,11 @@ func (w *writers) strange(path, v string) {
 // fieldChecks are about several writers of one object.
 var fieldChecks = []check{
 	{"Store/writers of one object come to rest in one state", func(e *env) {
-		did := map[string]int{}
-		for seed := range uint64(12) {
+		did, seeds := map[string]int{}, uint64(4)
+		if e.o.Bubble { // it is in memory
+			seeds = 40
+		}
+		for seed := range seeds {
 			w := newWriters(e, seed)
 			for i := range 60 {
 				w.broken = w.r.IntN(3) == 0
