@@ -22,7 +22,7 @@ const mostSlowed = 10 + 1 + 13
 // although every run succeeds, and the log says once for each what they change to and fro.
 //
 // Negative control: with the wait in brake.change always 0 this test, TestAKickAndAQuietKeyAreServedAtOnce,
-// declare's TestAFileAndLateInitialisationAreSlowed and TestLateInitialisationThatFlapsIsSlowed fail.
+// declare's TestLateInitialisationThatFlapsIsSlowed fails.
 func TestWritersThatDisagreeAreSlowed(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newStore(t, newBackend(t), "set")

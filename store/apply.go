@@ -42,9 +42,12 @@ func (e *CapError) Error() string {
 // updates what differs, and deletes what the same owner declared before and does
 // no longer, which it knows by the label [LabelOwner].
 //
-// Of an object that exists, Apply writes the spec, the labels and the
-// annotations that are declared; other labels and annotations, finalizers,
-// owners and paused stay as they are.
+// Of an object that exists, Apply writes the fields of the spec, the labels and the annotations that are
+// declared; other labels and annotations, finalizers, owners and paused stay as they are. An object of
+// [Store.Parse] declares the fields that its text has, another one those that are not zero. A field that the same
+// owner declared before, and does no longer, is unset; one without a declarer stays. A field that another
+// declarer or an edit by a person ([Store.UpdateByHand]) has set to another value is [ErrOwned], which names it; it
+// is not written, and everything else is. docs/FIELDS.md has the rules and the record that is kept for them.
 //
 // Before the first write Apply checks the whole set. If more than maxDelete
 // objects would be deleted (a file that was half written, a directory that was
@@ -52,8 +55,8 @@ func (e *CapError) Error() string {
 // exists without the owner's label is [ErrExists]; two of one key are
 // [ErrInvalid], and so is a bad owner or a negative maxDelete.
 //
-// An object of a newer version is neither written nor deleted ([ErrNewer]). After that a failure with one object does not stop the others; the errors are
-// joined, and applying the set again finishes the work.
+// An object of a newer version is neither written nor deleted ([ErrNewer]). After that a failure with one object
+// does not stop the others; the errors are joined, and applying the set again finishes the work.
 func (s *Store[S, T]) Apply(ctx context.Context, set []*Object[S, T], owner string, maxDelete int) (Applied, error) {
 	return s.apply(ctx, untyped(set), owner, maxDelete)
 }
@@ -98,11 +101,11 @@ func (a *applier) declare(set []object, maxDelete int) error {
 	if maxDelete < 0 {
 		return fmt.Errorf("%w: at most %d deletions", ErrInvalid, maxDelete)
 	}
-	if a.owner == "" || checkLabel(LabelOwner, a.owner) != nil {
-		return fmt.Errorf("%w: owner %.32q of a declared set", ErrInvalid, a.owner)
+	if err := checkOwner(a.owner); err != nil {
+		return err
 	}
 	for _, o := range set {
-		c, err := a.s.filled(o)
+		c, err := a.s.asWritten(o)
 		if err != nil {
 			return err
 		}
@@ -111,7 +114,11 @@ func (a *applier) declare(set []object, maxDelete int) error {
 			m.Labels = make(map[string]string, 1)
 		}
 		m.Labels[LabelOwner] = a.owner
-		if err := a.s.check(c, true); err != nil {
+		filled, err := a.s.filled(c)
+		if err == nil {
+			err = a.s.check(filled, true)
+		}
+		if err != nil {
 			return err
 		}
 		if a.declared[m.Key()] != nil {
@@ -165,36 +172,33 @@ func (a *applier) try(ctx context.Context, err error) bool {
 }
 
 func (a *applier) put(ctx context.Context, want object) error {
-	wanted := want.meta()
-	there := a.stored[wanted.Key()]
-	if there == nil {
-		_, err := a.s.create(ctx, want)
-		return a.count(&a.done.Created, err)
-	}
-	if there.meta().Deleting() {
-		return a.count(&a.done.Waiting, nil)
-	}
-	var before Revision
-	now, err := a.s.mutate(ctx, wanted.Key(), func(o object) error {
-		m := o.meta()
-		before = m.Revision
+	d := declaring{s: a.s, want: want, by: a.owner, check: func(m *Meta) error {
 		if m.Labels[LabelOwner] != a.owner { // it was made since the list
 			return a.foreign(m.Key())
 		}
 		if m.Deleting() { // since the list
 			return ErrDeleting
 		}
-		m.Labels = union(m.Labels, wanted.Labels)
-		m.Annotations = union(m.Annotations, wanted.Annotations)
-		return a.s.accept(want, func() error { a.s.spec.Copy(o.parts().spec, want.parts().spec); return nil })
-	})
+		return nil
+	}}
+	there := a.stored[want.meta().Key()]
+	if there == nil {
+		_, err := d.create(ctx)
+		return a.count(&a.done.Created, err)
+	}
+	if there.meta().Deleting() {
+		return a.count(&a.done.Waiting, nil)
+	}
+	now, err := d.mutate(ctx)
 	switch {
 	case errors.Is(err, ErrDeleting):
 		return a.count(&a.done.Waiting, nil)
-	case err == nil && now.meta().Revision == before:
-		return a.count(&a.done.Unchanged, nil)
+	case err == nil && now.meta().Revision == d.before:
+		_ = a.count(&a.done.Unchanged, nil)
+	default:
+		err = a.count(&a.done.Updated, err)
 	}
-	return a.count(&a.done.Updated, err)
+	return firstOf(err, d.refused)
 }
 
 // remove deletes at the revision that was counted against the cap: an object

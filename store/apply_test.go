@@ -96,6 +96,7 @@ func TestApplyKeepsWhatOthersWrote(t *testing.T) {
 	got := stored(t, s, named("a"))
 	before.Spec.Region, before.Generation, before.Revision = "us-1", 2, got.Revision
 	before.Annotations["note"] = "n"
+	before.FieldOwners = `{"at":2,"by":{"file":{}}}`
 	if diff := cmp.Diff(before, got); diff != "" {
 		t.Errorf("unexpected (-want +got):\n%s", diff)
 	}

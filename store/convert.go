@@ -67,6 +67,7 @@ func (s *core) toThisVersion(data []byte) (now []byte, schema int, converted boo
 		}
 	}
 	doc.all["schema"] = s.version
+	delete(doc.all, ownersField) // its paths are those of the earlier form
 	now, err = json.Marshal(doc.all)
 	return now, s.version, true, err
 }

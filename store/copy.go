@@ -132,11 +132,12 @@ type kernelPart struct {
 	Conditions []Condition
 	Phase      Phase
 	Observed   int64
+	Owners     FieldOwners
 }
 
 func kernelPartOf(o object) *kernelPart {
 	p := o.parts()
-	k := &kernelPart{*p.Meta, *p.conditions, *p.phase, *p.observed}
+	k := &kernelPart{*p.Meta, *p.conditions, *p.phase, *p.observed, *p.owners}
 	k.Meta.Revision, k.Meta.Newer = 0, false // each store has its own
 	return k
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,14 +24,32 @@ type Declaration struct {
 var ErrDeleting = errors.New("store: being deleted")
 
 // Declaration returns o as Create would store it, after the same checks. Only what is
-// declared counts later: the spec, the labels and the annotations, and finalizers and
-// owners where the object does not exist yet.
+// declared counts later: fields of the spec, labels and annotations, and finalizers and
+// owners where the object does not exist yet. The declarer is the label [LabelOwner] of o; without one
+// it is "declaration".
 func (s *Store[S, T]) Declaration(o *Object[S, T]) (Declaration, error) { return s.declaration(o) }
 
 func (s *core) declaration(o object) (Declaration, error) {
-	v, err := s.fresh(o)
+	want, err := s.asWritten(o)
 	if err != nil {
 		return Declaration{}, err
+	}
+	d := declaring{s: s, want: want, by: cmp.Or(o.meta().Labels[LabelOwner], declarationOwner)}
+	v, err := d.fresh()
+	if err != nil {
+		return Declaration{}, err
+	}
+	return s.encodedDeclaration(v, d.by)
+}
+
+func (s *core) encodedDeclaration(v typedValue, by string) (Declaration, error) {
+	o, _ := v.parts()
+	if p := o.parts(); *p.owners == "" { // it declares no field, and is one by its record
+		spec, err := s.trees(o)
+		if err != nil {
+			return Declaration{}, err
+		}
+		*p.owners = ownersRecord{1, map[string]ownedBy{by: {But: leaves(spec.hidden)}}}.text()
 	}
 	key := o.meta().Key()
 	data, err := v.Encode()
@@ -52,6 +71,9 @@ func (s *core) declaration(o object) (Declaration, error) {
 	return d, err
 }
 
+// declarationOwner owns the fields of a declaration without the label [LabelOwner].
+const declarationOwner = "declaration"
+
 // convertsMark is a field of the declarations of a kind with [Options].Convert.
 const convertsMark = "converts"
 
@@ -68,10 +90,11 @@ func (d Declaration) Stored() ([]byte, error) {
 	return json.Marshal(declared.all)
 }
 
-// Over returns what is to be stored where stored is: stored with the declared spec,
-// labels and annotations. The spec is replaced whole; other labels and annotations stay.
+// Over returns what is to be stored where stored is: stored with the declared labels, annotations and fields of
+// the spec, merged as [Store.Apply] merges them. Other labels and annotations stay.
 // The generation grows if the spec changed; lists and objects without elements are equal
-// to absent ones. It returns nil if nothing changes. The errors: [ErrDeleting]; [ErrNewer];
+// to absent ones. It returns nil if nothing changes. The errors: [ErrDeleting]; [ErrNewer]; [ErrOwned] if another owns
+// one of the fields with another value, and then nothing of it is to be stored;
 // [ErrInvalid] if the result is too long, or if the object was stored by an earlier version of
 // a kind with conversions, which only a [Store] has: call [Rewrite] first; what is wrong with
 // the bytes.
@@ -93,13 +116,9 @@ func (d Declaration) Over(stored []byte) ([]byte, error) {
 	case !empty(old.meta["deleted"]):
 		return nil, fmt.Errorf("%w: %s %s", ErrDeleting, d.Kind, d.Key)
 	}
-	changed := false
-	if !sameJSON(old.all["spec"], declared.all["spec"]) {
-		generation, err := old.generation()
-		if err != nil {
-			return nil, fmt.Errorf("%w: %s %s: %w", ErrDecode, d.Kind, d.Key, err)
-		}
-		old.all["spec"], old.meta["generation"], changed = declared.all["spec"], generation+1, true
+	changed, err := d.fieldsOver(old, declared)
+	if err != nil {
+		return nil, err
 	}
 	for _, field := range []string{"labels", "annotations"} {
 		next, _ := old.meta[field].(map[string]any)
@@ -126,6 +145,68 @@ func (d Declaration) Over(stored []byte) ([]byte, error) {
 		return nil, err
 	}
 	return data, nil
+}
+
+// fieldsOver merges the declared spec into the stored one, and reports whether something has changed. A declaration
+// without a record, as an earlier version made it, replaces the spec.
+func (d Declaration) fieldsOver(old, declared document) (changed bool, err error) {
+	generation, err := old.generation()
+	if err != nil {
+		return false, fmt.Errorf("%w: %s %s: %w", ErrDecode, d.Kind, d.Key, err)
+	}
+	spec, record := old.all["spec"], FieldOwners("")
+	of := old.owners().of(generation, spec)
+	by := declared.owners().of(1, declared.all["spec"])
+	for name := range declared.owners().record().By {
+		by[name] = by[name]
+	}
+	if len(by) == 0 {
+		spec = declared.all["spec"]
+	}
+	for name, paths := range by { // there is one
+		merged, refused, err := fieldsDeclared{by: name, paths: paths, spec: specJSON{plain: declared.all["spec"]}}.onto(spec, of)
+		if err != nil {
+			return false, fmt.Errorf("%w: %s %s: %w", ErrDecode, d.Kind, d.Key, err)
+		}
+		if len(refused) > 0 {
+			return false, fmt.Errorf("%w: %s %s: %s: %v has another value than %s declares", ErrOwned, d.Kind, d.Key, refused[0].path, refused[0].by, name)
+		}
+		spec = merged
+	}
+	if !sameJSON(old.all["spec"], spec) {
+		generation++
+		old.all["spec"], old.meta["generation"], changed = spec, generation, true
+	}
+	if len(by) > 0 {
+		record = of.record(generation, spec)
+	}
+	if record != old.owners() && (changed || len(by) > 0) {
+		if changed = true; record == "" {
+			delete(old.all, ownersField)
+		} else {
+			old.all[ownersField] = record
+		}
+	}
+	return changed, nil
+}
+
+// onto is over of decoded JSON: it returns the merged spec, and leaves the stored one as it is.
+func (d fieldsDeclared) onto(stored any, o owners) (merged any, refused []owned, err error) {
+	e, refused := d.over(stored, o)
+	if len(e) == 0 {
+		return stored, refused, nil
+	}
+	spec, err := json.Marshal(stored)
+	if err != nil {
+		return nil, nil, err
+	}
+	values, err := json.Marshal(d.spec.plain)
+	if err != nil {
+		return nil, nil, err
+	}
+	data, err := e.of(spec, values)
+	merged, err = treeOf(data, err)
+	return merged, refused, err
 }
 
 // document is an encoded object, of which only the outer fields are known.
@@ -161,6 +242,15 @@ func readEnvelope(data []byte) (document, error) {
 func (d document) generation() (int64, error) {
 	number, _ := d.meta["generation"].(json.Number)
 	return number.Int64()
+}
+
+// owners is the record of the owners of fields.
+func (d document) owners() FieldOwners {
+	if d.all[ownersField] == nil {
+		return ""
+	}
+	data, _ := json.Marshal(d.all[ownersField]) // it was decoded
+	return FieldOwners(data)
 }
 
 func asMap(v any) map[string]any {

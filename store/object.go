@@ -18,6 +18,9 @@ type Object[Spec, Status any] struct {
 	Phase      Phase       `json:"phase,omitempty"`
 	// ObservedGeneration is the generation that Phase is about.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// FieldOwners has the declarers of the fields of the spec. (store)
+	FieldOwners FieldOwners `json:"fieldOwners,omitzero"`
 }
 
 // object is an [Object] of any types, and what [core] knows of it.
@@ -36,6 +39,7 @@ type parts struct {
 	conditions   *[]Condition
 	phase        *Phase
 	observed     *int64
+	owners       *FieldOwners
 }
 
 func (o *Object[S, T]) meta() *Meta {
@@ -46,7 +50,7 @@ func (o *Object[S, T]) meta() *Meta {
 }
 
 func (o *Object[S, T]) parts() parts {
-	return parts{&o.Meta, &o.Spec, &o.Status, &o.Conditions, &o.Phase, &o.ObservedGeneration}
+	return parts{&o.Meta, &o.Spec, &o.Status, &o.Conditions, &o.Phase, &o.ObservedGeneration, &o.FieldOwners}
 }
 
 func (o *Object[S, T]) fresh() object { return new(Object[S, T]) }

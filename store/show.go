@@ -10,6 +10,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/tendhq/tend/store/internal/shape"
 )
 
 // Show returns the JSON of an object without its secrets: "(secret)" ([Redacted]) stands
@@ -62,6 +64,9 @@ func (s *core) hide(tree map[string]any, o object) {
 				asMap(c)[name] = v.redact(text)
 			}
 		}
+	}
+	if x, ok := tree[ownersField]; ok {
+		tree[ownersField] = v.redactTree(x)
 	}
 	meta := asMap(tree["meta"])
 	for _, name := range []string{"labels", "annotations"} {
@@ -139,24 +144,11 @@ func (s *core) specChange(old, now object) (field, was, is string, err error) {
 	if !differ {
 		return "", "", "", nil
 	}
-	text := func(tree any) string {
-		for _, name := range path {
-			fields, ok := tree.(map[string]any)
-			if !ok {
-				break // the whole of it is a secret
-			}
-			tree = fields[name]
-		}
-		if tree == nil {
-			return "unset"
-		}
-		data, err := json.Marshal(tree)
-		if err != nil {
-			return ""
-		}
-		return Clip(s.redact(string(data), old, now)) // the old value may stand elsewhere in the new object
+	at := ""
+	for _, name := range path {
+		at = shape.Join(at, name)
 	}
-	return Clip(s.redact(strings.Join(path, "."), old, now)), text(shown[0]), text(shown[1]), nil
+	return Clip(s.redact(strings.Join(path, "."), old, now)), s.textAt(shown[0], at, old, now), s.textAt(shown[1], at, old, now), nil
 }
 
 // treeOf decodes JSON, unless err says that there is none.
@@ -227,6 +219,11 @@ func (s *core) parse(data []byte, stored object) (object, error) {
 	if _, err := dec.Token(); err != io.EOF {
 		return nil, fmt.Errorf("%w: %s: more than one object", ErrInvalid, s.kind)
 	}
+	tree, err := readTree(data)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrInvalid, s.kind, s.hideDecode(err))
+	}
+	*o.parts().owners = declaredEmpty(s.spec.Empty(tree["spec"]))
 	return o, nil
 }
 

@@ -205,7 +205,7 @@ func (s *core) clone(o object) object {
 
 func (s *core) cloneTo(dst, src object) {
 	c, o := dst.parts(), src.parts()
-	*c.Meta, *c.phase, *c.observed = *o.Meta, *o.phase, *o.observed
+	*c.Meta, *c.phase, *c.observed, *c.owners = *o.Meta, *o.phase, *o.observed, *o.owners
 	c.clone()
 	*c.conditions = cloneConditions(*o.conditions)
 	s.spec.Copy(c.spec, o.spec)

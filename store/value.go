@@ -80,11 +80,12 @@ type fields struct {
 	Conditions         []Condition `json:"conditions,omitempty"`
 	Phase              Phase       `json:"phase,omitempty"`
 	ObservedGeneration int64       `json:"observedGeneration,omitempty"`
+	FieldOwners        FieldOwners `json:"fieldOwners,omitzero"`
 }
 
 func (s *core) encode(o object, schema int) ([]byte, error) {
 	p := o.parts()
-	e := envelope{schema, fields{*p.Meta, p.spec, p.status, *p.conditions, *p.phase, *p.observed}}
+	e := envelope{schema, fields{*p.Meta, p.spec, p.status, *p.conditions, *p.phase, *p.observed, *p.owners}}
 	e.Meta.Revision, e.Meta.Newer = 0, false // the backend keeps the one beside the object; the schema says the other
 	data, err := encodeJSON(&e)
 	return data, s.redactError(err, o)

@@ -60,6 +60,7 @@ func (s *core) prepare(v typedValue, o object) error {
 	m.Generation, m.Revision = 1, 0
 	m.Created, m.Deleted = now(), zeroTime
 	m.Intent, m.Newer = Intent{}, false
+	*next.parts().owners = ""
 	m.pause(m.Paused)
 	if err := s.fillSpec(next); err != nil {
 		return err
@@ -89,16 +90,23 @@ func (s *core) fillSpec(o object) error {
 func (s *Store[S, T]) Filled(o *Object[S, T]) (*Object[S, T], error) { return typed[S, T](s.filled(o)) }
 
 func (s *core) filled(o object) (c object, err error) {
+	if c, err = s.asWritten(o); err == nil && s.fill != nil {
+		err = s.accept(c, func() error { return s.fillSpec(c) })
+	}
+	return c, err
+}
+
+// asWritten returns a copy of o in the form in which it is read back.
+func (s *core) asWritten(o object) (c object, err error) {
 	if o.meta() == nil {
 		return nil, s.noObject()
 	}
 	err = s.accept(o, func() error {
 		w, err := s.writable(o)
-		if err != nil {
-			return err
+		if err == nil {
+			c = s.clone(w)
 		}
-		c = s.clone(w)
-		return s.fillSpec(c)
+		return err
 	})
 	return c, err
 }
@@ -122,6 +130,16 @@ func (s *core) insert(ctx context.Context, v typedValue) (object, error) {
 // revision; [ErrNewer]; [ErrInvalid] also for an object that was never stored.
 func (s *Store[S, T]) Update(ctx context.Context, o *Object[S, T]) (*Object[S, T], error) {
 	return typed[S, T](s.edit(ctx, o, (*core).takeSpec))
+}
+
+// UpdateByHand is [Store.Update] for an edit by a person, such as that of an editor or of an API: it owns the
+// fields that it changes of a declared object, see [Store.Apply].
+func (s *Store[S, T]) UpdateByHand(ctx context.Context, o *Object[S, T]) (*Object[S, T], error) {
+	return typed[S, T](s.edit(ctx, o, func(s *core, next, o object) (changed, error) {
+		c, err := s.takeSpec(next, o)
+		c.byHand = true
+		return c, err
+	}))
 }
 
 // UpdateStatus stores the status, conditions, phase and observed generation of
@@ -156,6 +174,10 @@ func (s *Store[S, T]) Mutate(ctx context.Context, k Key, fn func(*Object[S, T]) 
 }
 
 func (s *core) mutate(ctx context.Context, k Key, fn func(object) error) (object, error) {
+	return s.mutateBy(ctx, k, fn, (*core).takeBoth)
+}
+
+func (s *core) mutateBy(ctx context.Context, k Key, fn func(object) error, take change) (object, error) {
 	for conflicts := 0; ; conflicts++ {
 		began := time.Now()
 		f, err := s.find(ctx, k)
@@ -169,7 +191,7 @@ func (s *core) mutate(ctx context.Context, k Key, fn func(object) error) (object
 		if err := fn(o); err != nil {
 			return nil, err
 		}
-		stored, err := s.replace(ctx, f, o, (*core).takeBoth)
+		stored, err := s.replace(ctx, f, o, take)
 		if errors.Is(err, ErrInvalid) { // whatever else Options.Validate refused it with
 			return nil, err
 		}
@@ -271,12 +293,15 @@ func (s *core) edited(f found, o object, take change) (object, Op, error) {
 	if err != nil {
 		return nil, Op{}, s.about(m.Key(), s.redactError(err, f.object))
 	}
-	if c == (changed{}) {
+	if !c.spec && !c.intent && !c.rest {
 		return nil, Op{}, nil
 	}
 	e.full = c.intent
 	if c.spec {
 		m.Generation++
+	}
+	if err := s.carryOwners(f, next, c); err != nil {
+		return nil, Op{}, err
 	}
 	if err := s.checkChange(next, f, c.spec); err != nil {
 		return nil, Op{}, err
@@ -288,8 +313,9 @@ func (s *core) edited(f found, o object, take change) (object, Op, error) {
 	return next, op, nil
 }
 
-// changed says what a write changes.
-type changed struct{ spec, intent, rest bool }
+// changed says what a write changes: owned, that it has recorded the owners of fields; byHand, that a
+// person made it.
+type changed struct{ spec, intent, rest, owned, byHand bool }
 
 // checkChange says what may not be written over f.
 func (s *core) checkChange(next object, f found, newSpec bool) error {

@@ -263,6 +263,7 @@ func addEncoded(t *testing.T, add func(sort, text string)) {
 	o := new(store.Object[struct{}, struct{}])
 	for name, v := range map[string]any{"object": o, "mark": new(external.Mark), "ref": new(depend.Ref)} {
 		fill(reflect.ValueOf(v).Elem())
+		o.FieldOwners = `{"at":1,"by":{"x":{"fields":["x"],"but":["x"]}}}` // it is JSON
 		data, err := json.Marshal(v)
 		if err != nil {
 			t.Fatal(err)

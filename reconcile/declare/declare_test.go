@@ -452,6 +452,35 @@ func TestWhatOthersAlterIsPutBack(t *testing.T) {
 	})
 }
 
+// A person's edit of a declared field is named as what is in the way, and not undone; the rest of the file is applied.
+// It is over when the file says the same.
+//
+// promise S6
+func TestAnEditOfWhatTheFileDeclaresIsAConflict(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, list("a", 1, "b", 2), nil)
+		w.settle()
+		o := must(w.sites.Get(t.Context(), store.Key{Name: "a"}))
+		o.Spec.Size, o.Spec.Name = 7, "by hand"
+		must(w.sites.UpdateByHand(t.Context(), o))
+		w.settle()
+		w.expect("a:7", "b:2")
+		w.write(list("a", 1, "b", 3))
+		w.settle()
+		w.expect("a:7", "b:3")
+		if left := program.ListLeft(w.file.Left()); !strings.Contains(left, "site a: Size: edit has 7, sites.json declares 1") {
+			t.Errorf("left is %s", left)
+		}
+		w.write(list("a", 7, "b", 3))
+		w.settle()
+		w.expectLeft("")
+		w.write(list("a", 8, "b", 3))
+		w.settle()
+		w.expect("a:8", "b:3")
+		w.expectLeft("")
+	})
+}
+
 // An object that others declared is not taken over.
 func TestAnObjectOfOthersIsNotTakenOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -24,8 +24,12 @@
 //     updated, what is gone deleted. If more would be deleted than [Options.MaxDelete]
 //     allows, nothing is written, and the file waits for another content or for
 //     [File.Confirm].
-//   - An object of the file that others delete is created again, and one whose spec others
-//     change is changed back.
+//   - An object of the file that others delete is created again. A field that the file declares and a
+//     program changes is changed back; one that the file leaves out stays as others fill it in, also by
+//     late initialisation of package external. A declared field that a person edited ([store.Store.UpdateByHand],
+//     "tend edit"), or that another declarer has, is left and named ([store.ErrOwned]), and everything else
+//     is applied: let the file say the same, edit it back, or take it over with "tend apply -force" of this
+//     file. A field that the file declares no longer is unset.
 //   - Two declarations of one object, a JSON field given twice in one spelling, an unknown field, and an
 //     object that is there and was not declared by this file are errors.
 //

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -148,23 +149,26 @@ func (f *File[S, T]) Read() ([]*store.Object[S, T], error) {
 	if err != nil {
 		return nil, fmt.Errorf("declare: %w", err)
 	}
-	return f.decode(data)
+	set, err := f.decode(data)
+	for i := 0; err == nil && i < len(set); i++ {
+		set[i], err = f.store.Filled(set[i])
+	}
+	return set, err
 }
 
-// decode returns the content's objects as they are to be stored: look and altered compare
-// them with what is. They are not nil if there are none.
 // byteOrderMark begins a file of UTF-8 that some editors save. It is no part of the text.
 var byteOrderMark = []byte("\uFEFF")
 
+// decode returns the content's objects as the file declares them: Default fills nothing in, as that
+// is not declared. They are not nil if there are none.
 func (f *File[S, T]) decode(data []byte) ([]*store.Object[S, T], error) {
 	set, err := f.o.Decode(bytes.TrimPrefix(data, byteOrderMark))
 	if err != nil {
 		return nil, fmt.Errorf("declare: %s is broken: %w", f.path, err)
 	}
-	filled := make([]*store.Object[S, T], len(set))
 	seen := make(map[store.Key]bool, len(set))
-	for i, o := range set {
-		if filled[i], err = f.store.Filled(o); err != nil {
+	for _, o := range set {
+		if _, err := f.store.Filled(o); err != nil {
 			return nil, fmt.Errorf("declare: %s is broken: %w", f.path, err)
 		}
 		if seen[o.Key()] {
@@ -172,7 +176,7 @@ func (f *File[S, T]) decode(data []byte) ([]*store.Object[S, T], error) {
 		}
 		seen[o.Key()] = true
 	}
-	return filled, nil
+	return slices.Concat([]*store.Object[S, T]{}, set), nil
 }
 
 // Confirm allows up to n deletions for the present content, which was refused for
@@ -250,7 +254,7 @@ func (f *File[S, T]) altered(_ context.Context, old, now *store.Object[S, T]) ([
 	f.mu.Lock()
 	want := f.declared[o.Key()]
 	f.mu.Unlock()
-	if want == nil || now != nil && (now.Deleting() || f.store.SameSpec(want, now)) {
+	if want == nil || now != nil && (now.Deleting() || f.store.Declares(want, now)) {
 		return nil, nil
 	}
 	return []string{f.path}, nil
@@ -389,7 +393,7 @@ func (f *File[S, T]) look() (p program.Progress, left []program.Left) {
 		case o.Deleting():
 			p.Declared++
 			l.Why = "it waits until the object of this name is deleted"
-		case f.store.SameSpec(o, want):
+		case f.store.Declares(want, o):
 			continue
 		default: // the Kind counts it, and may find it done
 			p.Synced = false

@@ -176,8 +176,8 @@ type attempt[S, T any] struct {
 	said   bool // the client set the phase itself
 	// tolerated says that the resource differs, and that the policy forbids to update it.
 	tolerated bool
-	late      *S     // what Observe filled in, to be stored
-	name      string // by which Observe found the resource; empty: it found none
+	late      *store.Object[S, T] // what Observe filled in, to be stored
+	name      string              // by which Observe found the resource; empty: it found none
 	// notDue says that the first look of this process can wait: the run did not look.
 	notDue bool
 	memory memory // that the newest look rests on
@@ -429,7 +429,7 @@ func (a *attempt[S, T]) observe(ctx, calls context.Context) error {
 		if was, is := a.locationOf(a.Stored()), a.locationOf(o); was != is && was != "" {
 			return reconcile.Terminal(fmt.Errorf("external: late initialisation would change the location from %q to %q: Options.Location has to spell it as Observe does", was, is))
 		}
-		a.late = &o.Spec
+		a.late = o
 	}
 	return nil
 }
@@ -454,7 +454,7 @@ func (a *attempt[S, T]) keepObserved(ctx context.Context) error {
 		return nil
 	}
 	if a.late != nil && a.view.policy.has(LateInit) && !a.view.ofAnother() {
-		if err := a.Write(ctx, func(o *store.Object[S, T]) error { o.Spec = *a.late; return nil }); err != nil {
+		if err := a.Write(ctx, func(o *store.Object[S, T]) error { return a.store.FillIn(o, a.late) }); err != nil {
 			return fmt.Errorf("late initialisation: %w", err)
 		}
 	}

@@ -129,6 +129,10 @@ func (k bare) Put(context.Context, store.Key, store.Revision, []byte) (Object, e
 	return Object{}, fmt.Errorf("%s: %w", k.name, ErrBare)
 }
 
+func (k bare) Apply(context.Context, store.Key, string, bool, []byte) (Object, error) {
+	return Object{}, fmt.Errorf("%s: %w", k.name, ErrBare)
+}
+
 func (k bare) Edit(ctx context.Context, key store.Key, at store.Revision, change func(*store.Meta) error) (Object, error) {
 	w, err := k.writer(ctx, key)
 	if err != nil {

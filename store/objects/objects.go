@@ -29,9 +29,12 @@ type Kind interface {
 	// Put creates the object of key k (at zero), or replaces its spec, labels,
 	// annotations, finalizers, owners and pause if it is at revision at. A uid, generation, intent
 	// or time of creation or deletion that is not the stored one is [store.ErrInvalid]; the rest of
-	// the JSON is ignored. See [store.Store.Parse] for secrets and errors, and
+	// the JSON is ignored. It is an edit by a person ([store.Store.UpdateByHand]). See [store.Store.Parse] for secrets and errors, and
 	// [store.Store.Create] and [store.Store.Update] for the other errors.
 	Put(ctx context.Context, k store.Key, at store.Revision, data []byte) (Object, error)
+	// Apply declares the fields that data has, with labels and annotations, under a name, see
+	// [store.Store.ApplyFields]: it creates the object or merges them into what is stored.
+	Apply(ctx context.Context, k store.Key, owner string, force bool, data []byte) (Object, error)
 	// Edit lets change edit the metadata of the object, again after a conflict, and
 	// stores what [store.Store.Update] would. A nonzero at is the revision that the
 	// object must have.
@@ -250,7 +253,22 @@ func (k kind[S, T]) Put(ctx context.Context, key store.Key, at store.Revision, d
 		o.Status, o.Conditions, o.Phase, o.ObservedGeneration = zero, nil, "", 0
 		return k.result(k.store.Create(ctx, o))
 	}
-	return k.result(k.store.Update(ctx, o))
+	return k.result(k.store.UpdateByHand(ctx, o))
+}
+
+func (k kind[S, T]) Apply(ctx context.Context, key store.Key, owner string, force bool, data []byte) (Object, error) {
+	stored, err := k.store.Get(ctx, key)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return Object{}, err
+	}
+	o, err := k.store.Parse(data, stored)
+	if err != nil {
+		return Object{}, err
+	}
+	o.Meta = store.Meta{Namespace: key.Namespace, Name: key.Name, Labels: o.Labels, Annotations: o.Annotations}
+	var zero T // what was found is not declared
+	o.Status, o.Conditions, o.Phase, o.ObservedGeneration = zero, nil, "", 0
+	return k.result(k.store.ApplyFields(ctx, o, owner, force))
 }
 
 // onlyTheStore refuses what a caller gives and only the store writes, if it differs from what is

@@ -164,7 +164,7 @@ func storeOf[S any](e *env, o *store.Options[S, struct{}]) *store.Store[S, struc
 }
 
 // declare writes the spec over what is there, by Apply, Mutate and Update, and wants it in that
-// generation: the first write that reaches a generation alone is one.
+// generation: the first write that reaches a generation alone is one, and the first that records the owners of the fields.
 func declare[S any](e *env, s *store.Store[S, struct{}], spec S, generation int64) {
 	e.Helper()
 	meta := store.Meta{Name: "a", Labels: map[string]string{store.LabelOwner: "me"}}
@@ -177,7 +177,7 @@ func declare[S any](e *env, s *store.Store[S, struct{}], spec S, generation int6
 	if failed != nil {
 		e.Fatal(failed)
 	}
-	if wrote := err != nil || before.Revision != o.Revision; o.Generation != generation || wrote != (err != nil || before.Generation != generation) {
+	if wrote := err != nil || before.Revision != o.Revision; o.Generation != generation || wrote != (err != nil || before.Generation != generation || before.FieldOwners == "") {
 		e.Errorf("Apply of %s: generation %d, want %d; written: %v", fmt.Sprint(spec), o.Generation, generation, wrote)
 	}
 	given := s.Clone(o)

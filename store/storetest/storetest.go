@@ -59,7 +59,7 @@ type check struct {
 
 func checks() []check {
 	var all []check
-	for _, part := range [][]check{getChecks, commitChecks, momentChecks, listChecks, watchChecks, slotChecks, historyChecks, typedChecks, alikeChecks, leaseChecks, closeChecks} {
+	for _, part := range [][]check{getChecks, commitChecks, momentChecks, listChecks, watchChecks, slotChecks, historyChecks, typedChecks, alikeChecks, fieldChecks, leaseChecks, closeChecks} {
 		all = append(all, part...)
 	}
 	return all

@@ -211,57 +211,68 @@ func (r *command) apply(ctx context.Context, _ []string) error {
 	}
 	for i := range all { // all are looked at before the first is written
 		if spec := all[i].Spec; len(spec) == 0 || string(spec) == "null" {
-			return fmt.Errorf("%w: declaration %d: it needs a spec, which replaces the one that is there; an empty one is {}", store.ErrInvalid, i+1)
+			return fmt.Errorf("%w: declaration %d: it needs a spec; an empty one is {}", store.ErrInvalid, i+1)
 		}
 	}
+	var owned []error
 	for _, d := range all {
 		key := d.key(r.namespace)
 		k, err := r.kind(d.Kind)
 		if err != nil {
 			return err
 		}
-		did, err := applyOne(ctx, k, key, d)
+		did, err := r.applyOne(ctx, k, key, d)
 		if err != nil {
-			return fmt.Errorf("%s %s: %w", d.Kind, key, err)
+			err = fmt.Errorf("%s %s: %w", d.Kind, key, err)
+		}
+		if errors.Is(err, store.ErrOwned) {
+			owned = append(owned, err)
+		} else if err != nil {
+			return errors.Join(append(owned, err)...)
 		}
 		fmt.Fprintf(r.Stdout, "%s %s: %s\n", word(d.Kind), word(key.String()), did)
 	}
-	return nil
+	return errors.Join(owned...)
 }
 
-// applyTries is how often apply and edit try to write an object that is written meanwhile.
-const applyTries = 5
-
-// applyOne creates an object, or replaces its spec and adds labels and annotations.
-func applyOne(ctx context.Context, k objects.Kind, key store.Key, d declaration) (did string, err error) {
-	for range applyTries {
-		o, err := k.Get(ctx, key)
-		did, at, meta := "created", store.Revision(0), store.Meta{Namespace: key.Namespace, Name: key.Name}
-		switch {
-		case err == nil:
-			did, at, meta = "replaced", o.Revision, o.Meta
-		case !errors.Is(err, store.ErrNotFound):
-			return "", err
-		}
-		meta.Labels, meta.Annotations = union(meta.Labels, d.Meta.Labels), union(meta.Annotations, d.Meta.Annotations)
-		data, err := json.Marshal(map[string]any{"meta": meta, "spec": d.Spec})
-		if err != nil {
-			return "", err
-		}
-		next, err := k.Put(ctx, key, at, data)
-		switch {
-		case errors.Is(err, store.ErrConflict), errors.Is(err, store.ErrExists) && at == 0:
-			continue
-		case err == nil && at != 0 && next.Revision == at:
-			did = "unchanged"
-		}
-		return did, err
+// declarer is the name that fields are declared under: that of the label, or the file's, as package declare has it.
+func (r *command) declarer(d declaration) string {
+	if r.file == "-" {
+		return cmp.Or(d.Meta.Labels[store.LabelOwner], "tend apply")
 	}
-	return "", writtenMeanwhile()
+	return cmp.Or(d.Meta.Labels[store.LabelOwner], filepath.Base(r.file))
 }
+
+// applyOne creates an object, or merges what is declared into it.
+func (r *command) applyOne(ctx context.Context, k objects.Kind, key store.Key, d declaration) (did string, err error) {
+	before, err := k.Get(ctx, key)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return "", err
+	}
+	meta := store.Meta{Namespace: key.Namespace, Name: key.Name, Labels: d.Meta.Labels, Annotations: d.Meta.Annotations}
+	data, err := json.Marshal(map[string]any{"meta": meta, "spec": d.Spec})
+	if err != nil {
+		return "", err
+	}
+	now, err := k.Apply(ctx, key, r.declarer(d), r.force, data)
+	switch {
+	case errors.Is(err, store.ErrOwned):
+		did = "fields of others are left, and the rest is applied"
+	case before.Revision == 0:
+		did = "created"
+	case now.Revision == before.Revision:
+		did = "unchanged"
+	default:
+		did = "changed"
+	}
+	return did, err
+}
+
+// editTries is how often edit tries to write an object that is written meanwhile.
+const editTries = 5
 
 func writtenMeanwhile() error {
-	return fmt.Errorf("%w: it was written by others meanwhile, %d times", store.ErrConflict, applyTries)
+	return fmt.Errorf("%w: it was written by others meanwhile, %d times", store.ErrConflict, editTries)
 }
 
 func union[V any](a, b map[string]V) map[string]V {
@@ -361,7 +372,7 @@ func (r *command) storeEdit(ctx context.Context, k objects.Kind, o objects.Objec
 	if err != nil {
 		return err
 	}
-	for range applyTries {
+	for range editTries {
 		next, err := put(ctx, k, o.Key(), o.Revision, data, edit)
 		if err == nil {
 			fmt.Fprintf(r.Stdout, "%s %s: revision %d\n", word(o.Kind), word(o.Key().String()), next.Revision)

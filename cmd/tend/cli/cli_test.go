@@ -178,6 +178,30 @@ func TestTableSaysWhyAnObjectIsNotReady(t *testing.T) {
 	}
 }
 
+// An edit of what a file declares is named by the next apply, which does the rest; -force takes it back.
+//
+// promise S6
+func TestApplyNamesWhatAPersonEdited(t *testing.T) {
+	d, c := service(t)
+	c.run(cli.Done, declared, "apply", "-f", "-")
+	wantAll(t, c.run(cli.Done, "", "describe", "disk", "logs"), "fields of tend apply", "all")
+	c.config.Edit = func(_ context.Context, path string) error {
+		text := strings.Replace(string(must(os.ReadFile(path))), "size: 10", "size: 12", 1)
+		return os.WriteFile(path, []byte(text), 0o600)
+	}
+	c.run(cli.Done, "", "edit", "disk", "prod/data")
+	next := strings.Replace(declared, `"size": 20`, `"size": 21`, 1)
+	wantAll(t, c.run(cli.Conflict, next, "apply", "-f", "-"), "disk logs: changed")
+	if data, logs := must(d.Get(t.Context(), store.Key{Namespace: "prod", Name: "data"})), must(d.Get(t.Context(), store.Key{Name: "logs"})); data.Spec.Size != 12 || logs.Spec.Size != 21 {
+		t.Errorf("applied are sizes %d and %d, want 12 and 21", data.Spec.Size, logs.Spec.Size)
+	}
+	wantAll(t, c.run(cli.Done, "", "describe", "disk", "prod/data"), "fields of edit")
+	wantAll(t, c.run(cli.Done, next, "apply", "-f", "-", "-force"), "disk prod/data: changed")
+	if text := c.run(cli.Done, "", "describe", "disk", "prod/data"); strings.Contains(text, "fields of edit") || !strings.Contains(text, "size: 10") {
+		t.Errorf("described:\n%s", text)
+	}
+}
+
 func TestCommandsOnARunningService(t *testing.T) {
 	d, c := service(t)
 	ctx := t.Context()
@@ -205,7 +229,7 @@ func TestCommandsOnARunningService(t *testing.T) {
 	}
 	yaml := c.run(cli.Done, "", "get", "disk", "prod/data", "-o", "yaml")
 	wantAll(t, yaml, "size: 10", "kind: disk")
-	wantAll(t, c.run(cli.Done, strings.Replace(yaml, "size: 10", "size: 11", 1), "apply", "-f", "-"), "replaced") // with its secret hidden
+	wantAll(t, c.run(cli.Done, strings.Replace(yaml, "size: 10", "size: 11", 1), "apply", "-f", "-"), "changed") // with its secret hidden
 	if o := must(d.Get(ctx, data)); o.Spec != (spec{11, "hunter2"}) {
 		t.Errorf("after the second apply: %+v", o.Spec)
 	}
@@ -394,7 +418,7 @@ func TestCommandOfAHostWritesSpecsOfAStore(t *testing.T) {
 	}}
 	wantAll(t, c.run(cli.Done, "", "kinds"), "disk")
 	wantAll(t, c.run(cli.Done, "", "describe", "disk", "data"), "password: (secret)", "size: 10")
-	wantAll(t, c.run(cli.Done, "kind: disk\nmeta: {name: data}\nspec: {size: 11, password: (secret)}\n", "apply", "-f", "-"), "replaced")
+	wantAll(t, c.run(cli.Done, "kind: disk\nmeta: {name: data}\nspec: {size: 11, password: (secret)}\n", "apply", "-f", "-"), "changed")
 	c.run(cli.Invalid, "kind: disk\nmeta: {name: data}\nspec: {size: -11}\n", "apply", "-f", "-")
 	c.run(cli.NotFound, "", "get", "none")
 	inStore(t, path, func(d *disks) {

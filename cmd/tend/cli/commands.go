@@ -35,7 +35,7 @@ func init() { // not in the declaration: help and completion refer to it
 		"get":              {args: "KIND [KEY]", flags: "o n l state debug show-secrets", says: "shows objects in a table, or one; KIND all: of all kinds", do: (*command).get},
 		"describe":         {args: "KIND KEY", flags: "o n show-secrets", says: "shows one object whole", do: (*command).describe},
 		"watch":            {args: "KIND", flags: "o n revision show-secrets", says: "shows what is not as declared, then changes as they come", do: (*command).watch},
-		"apply":            {args: "-f FILE", flags: "f n", says: "creates or replaces what a file declares", do: (*command).apply},
+		"apply":            {args: "-f FILE", flags: "f n force", says: "creates or changes what a file declares", do: (*command).apply},
 		"edit":             {args: "KIND KEY", flags: "n revision show-secrets", says: "opens an object in $EDITOR", do: (*command).edit},
 		"delete":           {args: "[KIND] [KEY] ...", flags: "n l f revision", says: "asks for the deletion of objects: by key, -l or -f", do: each((*command).remove)},
 		"kick":             {args: "[KIND] [KEY] ...", flags: "n l f", says: "has objects reconciled now: by key, -l or -f", do: each((*command).kick)},
@@ -98,6 +98,7 @@ func (r *command) flagSet() *flag.FlagSet {
 	f.Uint64Var(&r.revision, "revision", 0, "`REVISION` that the object must have, or after which a watch begins")
 	f.DurationVar(&r.timeout, "timeout", defaultTimeout, "how `LONG` the service may take to begin an answer; 0: for ever")
 	f.BoolVar(&r.showSecrets, "show-secrets", false, "show specs whose secrets are not known")
+	f.BoolVar(&r.force, "force", false, "take over fields that others own")
 	f.BoolVar(&r.yes, "yes", false, "do what is planned")
 	return f
 }

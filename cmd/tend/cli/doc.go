@@ -12,7 +12,7 @@
 //	get KIND [KEY]                 a table of objects, or one; KIND all: of all kinds
 //	describe KIND KEY              one object whole: conditions, deletion, metadata, spec
 //	watch KIND                     what is not as declared, then changes, until interrupted
-//	apply -f FILE                  creates or replaces what a file declares ("-": stdin)
+//	apply -f FILE                  creates or changes what a file declares ("-": stdin)
 //	edit KIND KEY                  opens the object in $EDITOR and stores what comes of it
 //	delete, kick, pause, resume    KIND KEY ..., KIND -l LABELS or -f FILE; a pause is on every server
 //	remove-finalizer KIND KEY NAME by force

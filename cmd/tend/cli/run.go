@@ -75,6 +75,8 @@ func exitCode(err error) int {
 		{objects.ErrNotPending, Conflict},
 		{errNoKinds, NeedsType},
 		{store.ErrConflict, Conflict},
+		{store.ErrOwned, Conflict},
+		{store.ErrDeleting, Conflict},
 		{store.ErrExists, Conflict},
 		{store.ErrNotFound, NotFound},
 		{store.ErrInvalid, Invalid},
@@ -98,7 +100,7 @@ type command struct {
 	Config
 	server, store, debug, output, namespace, labels, file, states string
 	revision                                                      uint64
-	showSecrets, yes                                              bool
+	showSecrets, yes, force                                       bool
 	timeout                                                       time.Duration
 	given, words                                                  []string  // the flags that were, and the other words
 	screen                                                        screen    // that Stdout is

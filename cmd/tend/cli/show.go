@@ -279,14 +279,20 @@ func (r *command) describe(ctx context.Context, args []string) error {
 	for _, owner := range o.Owners {
 		line("owner", owner.Kind+" "+owner.Key.String())
 	}
-	for _, c := range o.Conditions {
-		line("condition "+word(c.Type), conditionText(c))
-	}
-	t.write(r.Stdout)
 	tree, err := treeOf(o)
 	if err != nil {
 		return err
 	}
+	if owners := tree["fieldOwners"]; owners != nil {
+		text, _ := json.Marshal(owners) // it was decoded
+		for name, fields := range store.FieldOwners(text).All(o.Generation) {
+			line("fields of "+word(name), strings.Join(fields, ", "))
+		}
+	}
+	for _, c := range o.Conditions {
+		line("condition "+word(c.Type), conditionText(c))
+	}
+	t.write(r.Stdout)
 	rest := map[string]any{}
 	for _, name := range []string{"spec", "status"} {
 		if x, ok := tree[name]; ok {

@@ -61,7 +61,7 @@ func mendsAStore(t *testing.T, d *disks, address string) {
 	c.config.Kinds = func(b store.Backend) ([]objects.Kind, error) { return []objects.Kind{objects.Of(newDisks(b))}, nil }
 	wantAll(t, c.run(cli.Done, "", "describe", "disk", "prod/data"), "password: (secret)", "size: 10")
 	text := c.run(cli.Done, "", "get", "disk", "-o", "yaml")
-	wantAll(t, c.run(cli.Done, strings.Replace(text, "size: 10", "size: 11", 1), "apply", "-f", "-"), "replaced")
+	wantAll(t, c.run(cli.Done, strings.Replace(text, "size: 10", "size: 11", 1), "apply", "-f", "-"), "changed")
 	c.run(cli.Invalid, strings.Replace(text, "size: 10", "size: -11", 1), "apply", "-f", "-")
 	c.run(cli.Conflict, "", "delete", "disk", "prod/data", "-revision", stored.Revision.String())
 	c.run(cli.Done, "", "resume", "disk", "prod/data")

@@ -30,10 +30,11 @@ import (
 // may give the answers of [objects.Answer] can have a second resource made, or one that it names
 // taken for the object's.
 type Access struct {
-	// Do is "list", "watch", "get", "create", "replace", "delete", "reconcile", "pause",
+	// Do is "list", "watch", "get", "create", "replace", "apply", "delete", "reconcile", "pause",
 	// "resume", "remove-finalizer", or an [objects.Answer] about the object's external resource.
 	// A list without a Kind is that of the kinds. A replace is a PUT, which replaces metadata
-	// too: it may pause and resume the object, remove its finalizers, and have it reconciled.
+	// too: it may pause and resume the object, remove its finalizers, and have it reconciled. An apply, a PATCH,
+	// may create the object.
 	Do   string `json:"do"`
 	Kind string `json:"kind,omitempty"`
 	// Namespace is the only one that a list or a watch shows; empty: it shows all. Of
@@ -52,6 +53,7 @@ const (
 	accessGet             = "get"
 	accessCreate          = "create"
 	accessReplace         = "replace"
+	accessApply           = "apply"
 	accessDelete          = "delete"
 	accessReconcile       = "reconcile"
 	accessPause           = "pause"
@@ -158,6 +160,8 @@ var codes = []struct {
 	{store.ErrExists, http.StatusConflict},
 	{store.ErrConflict, http.StatusPreconditionFailed},
 	{objects.ErrNotPending, http.StatusPreconditionFailed},
+	{store.ErrOwned, http.StatusPreconditionFailed},
+	{store.ErrDeleting, http.StatusConflict},
 	{store.ErrInvalid, http.StatusUnprocessableEntity},
 	{store.ErrNewer, http.StatusConflict},
 	{os.ErrDeadlineExceeded, http.StatusRequestTimeout}, // the body did not come in
@@ -277,6 +281,8 @@ func accessOf(r *http.Request, q url.Values) (a Access, err error) {
 		a.Do = accessCreate
 	case r.Method == http.MethodPut:
 		a.Do = accessReplace
+	case r.Method == http.MethodPatch:
+		a.Do = accessApply
 	case r.Method == http.MethodDelete:
 		a.Do = accessDelete
 	case r.Method == http.MethodPost && slices.Contains(actions, q.Get("do")):
@@ -284,7 +290,7 @@ func accessOf(r *http.Request, q url.Values) (a Access, err error) {
 	case r.Method == http.MethodPost:
 		return a, fail(http.StatusBadRequest, "do is none of %s", strings.Join(actions, ", "))
 	default:
-		return a, fail(http.StatusMethodNotAllowed, "GET, HEAD, PUT, DELETE and POST")
+		return a, fail(http.StatusMethodNotAllowed, "GET, HEAD, PUT, PATCH, DELETE and POST")
 	}
 	return a, nil
 }
@@ -404,6 +410,14 @@ func write(ctx context.Context, w http.ResponseWriter, r *http.Request, k object
 			return err
 		}
 		o, err := k.Put(ctx, a.Key, at, data)
+		return object(w, o, err)
+	case accessApply:
+		data, err := io.ReadAll(r.Body)
+		if err != nil {
+			return err
+		}
+		q := r.URL.Query()
+		o, err := k.Apply(ctx, a.Key, q.Get("owner"), q.Get("force") == "true", data)
 		return object(w, o, err)
 	case accessDelete:
 		at, _, err := revision(r)

@@ -145,6 +145,30 @@ func TestObjectsAreCreatedReplacedAndDeletedByTheirRevision(t *testing.T) {
 
 func first(text string, _ http.Header) string { return text }
 
+// A PATCH declares fields: what others filled in stays, and what another owns is named and not written.
+//
+// promise S6
+func TestAPatchDeclaresFields(t *testing.T) {
+	w := newWorld(t, nil)
+	const one = "?kind=disk&key=prod/a"
+	w.ask(t, http.StatusUnprocessableEntity, "PATCH", one, `{"spec":{"Size":1}}`)
+	wantAll(t, first(w.ask(t, http.StatusOK, "PATCH", one+"&owner=x", `{"spec":{"Size":1}}`)), `"Size":1`, `"fieldOwners":{`)
+	key := store.Key{Namespace: "prod", Name: "a"}
+	_ = must(w.disks.Mutate(t.Context(), key, func(o *disk) error { o.Spec.Password = "hunter2"; return nil }))
+	wantAll(t, first(w.ask(t, http.StatusOK, "PATCH", one+"&owner=x", `{"spec":{"Size":2}}`)), `"Size":2`, `"Password":"(secret)"`)
+	wantAll(t, first(w.ask(t, http.StatusPreconditionFailed, "PATCH", one+"&owner=y", `{"spec":{"Size":3}}`)), "Size: x has 2, y declares 3")
+	c := must(api.NewClient(w.server.URL, nil, nil)).Kind("disk")
+	if _, err := c.Apply(t.Context(), key, "y", false, []byte(`{"spec":{"Size":3}}`)); !errors.Is(err, store.ErrOwned) {
+		t.Errorf("of a client: %v, want %v", err, store.ErrOwned)
+	}
+	if _, err := c.Apply(t.Context(), key, "y", true, []byte(`{"spec":{"Size":3}}`)); err != nil {
+		t.Error(err)
+	}
+	if o := must(w.disks.Get(t.Context(), key)); o.Spec != (spec{3, "hunter2"}) {
+		t.Errorf("stored is %+v", o.Spec)
+	}
+}
+
 func TestListIsFilteredAndPaged(t *testing.T) {
 	w := newWorld(t, nil)
 	for i := range 25 {
@@ -298,7 +322,7 @@ func TestOtherSitesAreRefused(t *testing.T) {
 	w.ask(t, http.StatusForbidden, "GET", "", "", "Host", "evil.example")
 	w.ask(t, http.StatusForbidden, "POST", one, "", "Sec-Fetch-Site", "cross-site")
 	w.ask(t, http.StatusForbidden, "POST", one, "", "Origin", "http://evil.example")
-	w.ask(t, http.StatusMethodNotAllowed, "PATCH", one, "")
+	w.ask(t, http.StatusMethodNotAllowed, "OPTIONS", one, "")
 	w.ask(t, http.StatusBadRequest, "PUT", "?kind=disk", "")
 	if o := must(w.disks.Get(t.Context(), store.Key{Name: "a"})); o.Paused {
 		t.Error("another site paused it")

@@ -116,8 +116,11 @@ func failed(resp *http.Response) error {
 	case http.StatusNotFound:
 		kind = store.ErrNotFound
 	case http.StatusPreconditionFailed:
-		if kind = store.ErrConflict; resp.Request.Method == http.MethodPost { // which names no revision
+		switch kind = store.ErrConflict; resp.Request.Method { // of those that name no revision
+		case http.MethodPost:
 			kind = objects.ErrNotPending
+		case http.MethodPatch:
+			kind = store.ErrOwned
 		}
 	case http.StatusUnprocessableEntity, http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusRequestURITooLong:
 		kind = store.ErrInvalid
@@ -327,6 +330,14 @@ func (k remote) Put(ctx context.Context, key store.Key, at store.Revision, data 
 		condition, value = "If-Match", strconv.Quote(at.String())
 	}
 	return k.parse(k.client.read(ctx, http.MethodPut, k.query(key), data, condition, value))
+}
+
+func (k remote) Apply(ctx context.Context, key store.Key, owner string, force bool, data []byte) (objects.Object, error) {
+	text := ""
+	if force {
+		text = "true"
+	}
+	return k.parse(k.client.read(ctx, http.MethodPatch, k.query(key, "owner", owner, "force", text), data))
 }
 
 func (k remote) Edit(ctx context.Context, key store.Key, at store.Revision, change func(*store.Meta) error) (objects.Object, error) {

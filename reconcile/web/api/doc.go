@@ -19,6 +19,7 @@
 //	GET    ?kind=K&key=X           one object; its revision is the ETag
 //	PUT    ?kind=K&key=X           creates it (If-None-Match: *), or replaces its spec and
 //	                               metadata (If-Match: "revision"), and reads the whole of it
+//	PATCH  ?kind=K&key=X&owner=O   declares fields under the name O, as store.Store.ApplyFields does; with force=true too
 //	DELETE ?kind=K&key=X           asks for its deletion (If-Match: "revision" or *); the answer
 //	                               is its metadata, {"gone": true}, or {"requested": true} if
 //	                               what is left of it cannot be read
@@ -28,7 +29,7 @@
 // An answer that is no success is {"error": text}: 400 for a request that cannot be
 // understood, 403 what is not allowed, 404 what does not exist, 405 for a kind that
 // cannot be written, 408 a body that does not come in, 409 what exists already or was written by a newer version of the program,
-// 412 another revision, or an object that asks nothing, 413 a body that is too long, 414 a query beyond 8 KiB, 422 an object that its kind refuses, 428 no revision, 503 anything else.
+// 412 another revision, an object that asks nothing, or a field that is another's (a PATCH writes the others), 413 a body that is too long, 414 a query beyond 8 KiB, 422 an object that its kind refuses, 428 no revision, 503 anything else.
 //
 // An event of a watch is named "object" and holds {"type", "key", "revision", "object"};
 // the types are snapshot, synced, put, deleted and broken. After a lost connection a
@@ -40,8 +41,7 @@
 //   - Nothing is allowed, also no reading, unless [Options.Allow] says so; it is asked
 //     about each request. Every write, and every refusal, is in the log.
 //   - Writes compare the revision, are validated, and carry the guards of the store.
-//   - Secrets are not in any answer; see [objects.Kind]. A caller that may replace an object
-//     can test guesses at them, so that short ones, as a PIN, are not protected from it.
+//   - Secrets are not in any answer. A caller that may replace an object can test guesses at short ones.
 //   - Requests of other host names are refused, and writes of other sites' pages. Their reads
 //     too, over HTTPS and at localhost, so that no page takes the place of a watch; over plain
 //     HTTP to an IP address a browser does not say which page a read comes from.

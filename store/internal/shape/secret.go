@@ -124,18 +124,9 @@ func hideMap(n *node, v reflect.Value, tree any, mask string) any {
 		return mask
 	}
 	for it := v.MapRange(); it.Next(); {
-		name := fmt.Sprint(it.Key())
-		if it.Key().Kind() == reflect.String {
-			name = it.Key().String()
-		} else if m, ok := reflect.TypeAssert[encoding.TextMarshaler](it.Key()); ok {
-			text, err := m.MarshalText()
-			if err != nil {
-				return mask
-			}
-			name = string(text)
-		}
+		name, err := keyName(it.Key())
 		x, present := fields[name]
-		if !present {
+		if err != nil || !present {
 			return mask
 		}
 		fields[name] = n.elem.hidden(it.Value(), x, mask)

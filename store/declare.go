@@ -1,0 +1,352 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tendhq/tend/store/internal/shape"
+)
+
+// ApplyFields declares fields of one object: what [Store.Apply] does for each object of its set, without the label,
+// so that another's declaration of the object does not forbid it. It creates the object if there is none,
+// and never deletes one. With force it takes over the fields that others own. It returns the object as it is
+// stored then, together with [ErrOwned] if fields were not written; an object that is being deleted is
+// [ErrDeleting]. Conflicts of revisions aside it fails like [Store.Create] and [Store.Update].
+func (s *Store[S, T]) ApplyFields(ctx context.Context, o *Object[S, T], owner string, force bool) (*Object[S, T], error) {
+	return typed[S, T](s.applyFields(ctx, o, owner, force))
+}
+
+func (s *core) applyFields(ctx context.Context, o object, owner string, force bool) (object, error) {
+	if err := checkOwner(owner); err != nil {
+		return nil, err
+	}
+	want, err := s.asWritten(o)
+	if err != nil {
+		return nil, err
+	}
+	d := declaring{s: s, want: want, by: owner, force: force, check: func(m *Meta) error {
+		if m.Deleting() {
+			return fmt.Errorf("%w: %s %s", ErrDeleting, s.kind, m.Key())
+		}
+		return nil
+	}}
+	for {
+		now, err := d.mutate(ctx)
+		if errors.Is(err, ErrNotFound) {
+			if now, err = d.create(ctx); errors.Is(err, ErrExists) {
+				continue // since
+			}
+		}
+		if err == nil {
+			err = d.refused
+		}
+		return now, err
+	}
+}
+
+func checkOwner(owner string) error {
+	if owner == "" || checkLabel(LabelOwner, owner) != nil {
+		return fmt.Errorf("%w: owner %.32q of a declaration", ErrInvalid, owner)
+	}
+	return nil
+}
+
+// FillIn puts into o, an object as it was read, the values of filled in the fields of the spec that have no
+// declarer: for what a client learns of an external system. Filled began as a copy of o.
+func (s *Store[S, T]) FillIn(o, filled *Object[S, T]) error { return s.fillIn(o, filled) }
+
+func (s *core) fillIn(o, filled object) error {
+	p := o.parts()
+	if *p.owners == "" {
+		s.spec.Copy(p.spec, filled.parts().spec)
+		return nil
+	}
+	return s.accept(filled, func() error {
+		stored, err := s.trees(o)
+		if err != nil {
+			return err
+		}
+		found, err := s.trees(filled)
+		if err != nil {
+			return err
+		}
+		of, e := p.owners.of(p.Generation, stored.hidden), edits{}
+		for _, path := range changedPaths(stored.plain, found.plain) {
+			if len(of.others(strings.TrimSuffix(path, "."+shape.Itself), "")) == 0 {
+				e.add(path, valueAt(found.plain, path) == nil)
+			}
+		}
+		return s.editSpec(o, stored.raw, e, found.raw)
+	})
+}
+
+// Declares reports whether o has the fields that want declares, as [Store.Apply] would store them. What it
+// declares no longer is not looked for.
+func (s *Store[S, T]) Declares(want, o *Object[S, T]) bool { return s.declares(want, o) }
+
+func (s *core) declares(want, o object) (is bool) {
+	err := s.call(func() error {
+		w, err := s.writable(want)
+		if err != nil {
+			return err
+		}
+		if is = s.spec.Covers(o.parts().spec, w.parts().spec); !is || *want.parts().owners == "" {
+			return nil
+		}
+		d, err := s.declared(w, "", false)
+		if err != nil {
+			return err
+		}
+		stored, err := s.trees(o)
+		is = err == nil && !slices.ContainsFunc(d.paths, func(path string) bool {
+			return !sameJSON(valueAt(stored.plain, path), valueAt(d.spec.plain, path))
+		})
+		return err
+	})
+	return is && err == nil
+}
+
+// specJSON is the JSON of a spec: as it is written, decoded, and decoded with what is tagged as secret in one piece.
+type specJSON struct {
+	raw           json.RawMessage
+	plain, hidden any
+}
+
+func (s *core) trees(o object) (j specJSON, err error) {
+	j.raw, err = encodeJSON(o.parts().spec)
+	if j.plain, err = treeOf(j.raw, err); err != nil {
+		return j, s.redactError(err, o)
+	}
+	if j.hidden = j.plain; !s.secret {
+		return j, nil
+	}
+	if j.hidden, err = treeOf(j.raw, nil); err == nil {
+		j.hidden = s.spec.Hide(o.parts().spec, j.hidden, Redacted)
+	}
+	return j, s.redactError(err, o)
+}
+
+// editSpec edits the spec of o, whose JSON is given.
+func (s *core) editSpec(o object, spec json.RawMessage, e edits, values json.RawMessage) error {
+	if len(e) == 0 {
+		return nil
+	}
+	data, err := e.of(spec, values)
+	if err != nil {
+		return err
+	}
+	next := s.none.fresh()
+	if err := decodeJSON(data, next.parts().spec); err != nil {
+		return fmt.Errorf("%w: %s %s: the merged spec: %w", ErrInvalid, s.kind, o.meta().Key(), s.hideDecode(err))
+	}
+	s.spec.Assign(o.parts().spec, next.parts().spec)
+	return nil
+}
+
+// declared is what an object declares.
+func (s *core) declared(want object, by string, force bool) (d fieldsDeclared, err error) {
+	p := want.parts()
+	d = fieldsDeclared{by: by, force: force, paths: s.spec.Set(p.spec)}
+	for _, path := range p.owners.record().By[""].Fields {
+		if !slices.ContainsFunc(d.paths, func(set string) bool { return overlap(set, path) }) {
+			d.paths = append(d.paths, path)
+		}
+	}
+	d.spec, err = s.trees(want)
+	return d, err
+}
+
+// declaring is what one declares of one object, while it is written.
+type declaring struct {
+	s     *core
+	want  object
+	by    string
+	force bool
+	check func(m *Meta) error // whether the object is written
+
+	before  Revision // the stored object is at
+	same    bool     // nothing changes, the owners neither
+	owners  owners   // that are to be
+	refused error    // names the fields that others own
+}
+
+// fresh is the object as it is stored where none is.
+func (d *declaring) fresh() (typedValue, error) {
+	s := d.s
+	v, err := s.fresh(d.want)
+	if err != nil {
+		return nil, err
+	}
+	o, _ := v.parts()
+	return v, s.accept(o, func() error {
+		fields, err := s.declared(d.want, d.by, d.force)
+		if err != nil {
+			return err
+		}
+		stored, err := s.trees(o)
+		*o.parts().owners = owners{d.by: fields.paths}.record(o.meta().Generation, stored.hidden)
+		return err
+	})
+}
+
+// create stores the object where none is.
+func (d *declaring) create(ctx context.Context) (object, error) {
+	v, err := d.fresh()
+	if err != nil {
+		return nil, err
+	}
+	stored, err := d.s.insert(ctx, v)
+	if errors.Is(err, ErrConflict) {
+		err = fmt.Errorf("%w: %s %s", ErrExists, d.s.kind, d.want.meta().Key())
+	}
+	return stored, err
+}
+
+// mutate writes the declared fields of the stored object.
+func (d *declaring) mutate(ctx context.Context) (object, error) {
+	wanted := d.want.meta()
+	return d.s.mutateBy(ctx, wanted.Key(), func(o object) error {
+		m := o.meta()
+		d.before = m.Revision
+		if err := d.check(m); err != nil {
+			return err
+		}
+		m.Labels = union(m.Labels, wanted.Labels)
+		m.Annotations = union(m.Annotations, wanted.Annotations)
+		return d.s.accept(d.want, func() error { return d.merge(o) })
+	}, d.take)
+}
+
+// merge puts the declared fields into a copy of the stored object.
+func (d *declaring) merge(o object) error {
+	s, p, want := d.s, o.parts(), d.want.parts()
+	d.refused = nil
+	all := ownersRecord{p.Generation, map[string]ownedBy{d.by: {}}}.text()
+	if d.same = *p.owners == all && *want.owners == "" && s.spec.Equal(p.spec, want.spec); d.same {
+		return nil
+	}
+	fields, err := s.declared(d.want, d.by, d.force)
+	if err != nil {
+		return err
+	}
+	stored, err := s.trees(o)
+	if err != nil {
+		return err
+	}
+	d.owners = p.owners.of(p.Generation, stored.hidden)
+	e, refused := fields.over(stored.plain, d.owners)
+	if len(refused) > 0 {
+		d.refused = s.ownedError(d, o, refused)
+	}
+	return s.editSpec(o, stored.raw, e, fields.spec.raw)
+}
+
+// take is the change that stores what merge made, with the owners.
+func (d *declaring) take(s *core, next, o object) (changed, error) {
+	c, err := s.takeBoth(next, o)
+	if c.owned = true; err != nil || d.same {
+		return c, err
+	}
+	p := next.parts()
+	generation := p.Generation
+	if c.spec {
+		generation++
+	}
+	now, err := s.trees(next)
+	if record := d.owners.record(generation, now.hidden); record != *p.owners {
+		*p.owners, c.rest = record, true
+	}
+	return c, err
+}
+
+// ownedError names the fields that were not written, their owners, and the values but secret ones.
+func (s *core) ownedError(d *declaring, o object, refused []owned) error {
+	shown := func(o object) any {
+		tree, err := treeOf(s.shown(o))
+		if err != nil {
+			return nil
+		}
+		return asMap(tree)["spec"]
+	}
+	is, wanted := shown(o), shown(d.want)
+	var all []string
+	for _, r := range refused {
+		all = append(all, fmt.Sprintf("%s: %s has %s, %s declares %s",
+			Clip(s.redact(r.path, o, d.want)), strings.Join(r.by, ", "), s.textAt(is, r.path, o, d.want), d.by, s.textAt(wanted, r.path, o, d.want)))
+	}
+	slices.Sort(all)
+	return fmt.Errorf("%w: %s %s: %s", ErrOwned, s.kind, o.meta().Key(), strings.Join(all, "; "))
+}
+
+// textAt is a value in what is shown of objects, clipped.
+func (s *core) textAt(tree any, path string, objects ...object) string {
+	for _, name := range shape.SplitPath(path) {
+		parts, ok := tree.(map[string]any)
+		if !ok || name == shape.Itself {
+			break // the whole of it is a secret
+		}
+		tree = parts[name]
+	}
+	if tree == nil {
+		return "unset"
+	}
+	data, err := json.Marshal(tree)
+	if err != nil {
+		return ""
+	}
+	return Clip(s.redact(string(data), objects...)) // a secret of one may stand elsewhere in the other
+}
+
+// carryOwners keeps the record true over a write that is no declaration.
+func (s *core) carryOwners(f found, next object, c changed) error {
+	was, m := f.object.parts().owners, next.meta()
+	before, now := f.Labels[LabelOwner], m.Labels[LabelOwner]
+	handed := before != now && before != ""
+	byHand := c.byHand && c.spec
+	if c.owned || !c.spec && !handed || *was == "" && !(byHand && now != "") {
+		return nil
+	}
+	stored, err := s.trees(f.object)
+	if err != nil {
+		return err
+	}
+	edited, err := s.trees(next)
+	if err != nil {
+		return err
+	}
+	of := was.of(f.Generation, stored.hidden)
+	if handed {
+		if fields := of[before]; now != "" && len(fields) > 0 {
+			of[now] = append(slices.Clip(of[now]), fields...)
+		}
+		delete(of, before)
+	}
+	if byHand {
+		for _, path := range changedPaths(stored.plain, edited.plain) {
+			path = inOnePiece(inOnePiece(path, stored.hidden), edited.hidden)
+			for _, name := range of.others(path, editOwner) {
+				of.take(path, name)
+			}
+			of[editOwner] = append(slices.Clip(of[editOwner]), path)
+		}
+	}
+	*next.parts().owners = of.record(m.Generation, edited.hidden)
+	return nil
+}
+
+// inOnePiece cuts a path where the decoded JSON of a spec has one secret.
+func inOnePiece(path string, hidden any) string {
+	at := ""
+	for _, name := range shape.SplitPath(path) {
+		parts, ok := hidden.(map[string]any)
+		if !ok && hidden != nil {
+			return at
+		}
+		hidden, at = parts[name], shape.Join(at, name)
+	}
+	return at
+}

@@ -1,0 +1,326 @@
+package store_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/memory"
+)
+
+type (
+	diskSpec struct {
+		Size     int                 `json:"size"`
+		Zone     string              `json:"zone"`
+		On       *bool               `json:"on,omitempty"`
+		Parts    map[string]diskPart `json:"parts,omitempty"`
+		Copy     *diskPart           `json:"copy,omitempty"`
+		List     []string            `json:"list,omitempty"`
+		Raw      json.RawMessage     `json:"raw,omitempty"`
+		Keys     map[string]string   `json:"keys,omitempty" tend:"secret"`
+		Password string              `json:"password,omitempty" tend:"secret"`
+	}
+	diskPart struct {
+		Size int    `json:"size"`
+		Zone string `json:"zone"`
+	}
+	disk  = store.Object[diskSpec, struct{}]
+	disks = store.Store[diskSpec, struct{}]
+)
+
+// onDisks runs a test on a backend that keeps values, and on one that keeps bytes.
+func onDisks(t *testing.T, o *store.Options[diskSpec, struct{}], test func(t *testing.T, s *disks)) {
+	for name, of := range map[string]*memory.Options{"values": nil, "bytes": {Encode: true}} {
+		t.Run(name, func(t *testing.T) { test(t, must[*disks](t)(store.New(newMemory(t, of), "disk", o))) })
+	}
+}
+
+// declareText applies what a text declares of the disk a, and returns what is stored then.
+func declareText(t *testing.T, s *disks, spec string) *disk {
+	t.Helper()
+	o := must[*disk](t)(s.Parse([]byte(`{"meta":{"name":"a"},"spec":`+spec+`}`), nil))
+	must[store.Applied](t)(s.Apply(t.Context(), []*disk{o}, "file", 0))
+	return must[*disk](t)(s.Get(t.Context(), o.Key()))
+}
+
+func mutateDisk(t *testing.T, s *disks, fn func(o *disk)) *disk {
+	t.Helper()
+	return must[*disk](t)(s.Mutate(t.Context(), store.Key{Name: "a"}, func(o *disk) error { fn(o); return nil }))
+}
+
+// fillIn fills in the stored disk as a client that observed it does.
+func fillIn(t *testing.T, s *disks, fn func(o *disk)) *disk {
+	t.Helper()
+	return mutateDisk(t, s, func(o *disk) {
+		filled := s.Clone(o)
+		fn(filled)
+		if err := s.FillIn(o, filled); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func wantSpec(t *testing.T, o *disk, want diskSpec) {
+	t.Helper()
+	if diff := cmp.Diff(want, o.Spec); diff != "" {
+		t.Errorf("unexpected spec (-want +got), owners %s:\n%s", o.FieldOwners, diff)
+	}
+}
+
+// A file that leaves a field out and a client that fills it in come to rest.
+//
+// promise S6
+func TestAFileAndAClientComeToRest(t *testing.T) {
+	onDisks(t, nil, func(t *testing.T, s *disks) {
+		var last *disk
+		for i := range 5 {
+			declareText(t, s, `{"size":1}`)
+			o := fillIn(t, s, func(o *disk) {
+				if o.Spec.Zone == "" {
+					o.Spec.Zone = "z"
+				}
+			})
+			if i > 1 && o.Revision != last.Revision {
+				t.Errorf("round %d wrote revision %d over %d", i, o.Revision, last.Revision)
+			}
+			last = o
+		}
+		wantSpec(t, last, diskSpec{Size: 1, Zone: "z"})
+	})
+}
+
+// A field that a text declares as empty is declared: a client does not fill it in.
+//
+// promise S6
+func TestAFieldThatIsDeclaredAsEmptyIsNotFilledIn(t *testing.T) {
+	onDisks(t, nil, func(t *testing.T, s *disks) {
+		for range 2 {
+			declareText(t, s, `{"Size":0,"zone":"","on":false,"list":[]}`)
+			o := fillIn(t, s, func(o *disk) {
+				o.Spec = diskSpec{Size: 7, Zone: "z", On: new(true), List: []string{"x"}, Password: "p"}
+			})
+			wantSpec(t, o, diskSpec{On: new(bool), Password: "p"})
+		}
+		o := declareText(t, s, `{"zone":""}`)
+		wantSpec(t, o, diskSpec{Password: "p"})
+		wantSpec(t, fillIn(t, s, func(o *disk) { o.Spec.Size = 7 }), diskSpec{Size: 7, Password: "p"})
+	})
+}
+
+// An entry of a map and what a pointer holds go as a whole, with what was filled in, and stay as long as another
+// declarer has a field in them.
+//
+// promise S6
+func TestAnEntryThatIsDeclaredNoLongerGoesWhole(t *testing.T) {
+	onDisks(t, nil, func(t *testing.T, s *disks) {
+		declareText(t, s, `{"parts":{"p":{"size":1},"q":{"size":2},"r.~":{}},"copy":{"size":3}}`)
+		fillIn(t, s, func(o *disk) {
+			o.Spec.Parts["p"], o.Spec.Parts["q"] = diskPart{1, "z"}, diskPart{2, "z"}
+			o.Spec.Copy.Zone = "z"
+		})
+		other := &disk{Meta: store.Meta{Name: "a"}, Spec: diskSpec{Parts: map[string]diskPart{"q": {Zone: "z"}}}}
+		must[*disk](t)(s.ApplyFields(t.Context(), other, "other", false))
+		o := declareText(t, s, `{"size":1}`)
+		wantSpec(t, o, diskSpec{Size: 1, Parts: map[string]diskPart{"q": {0, "z"}}})
+	})
+}
+
+// An object of before there was a record has no owners: nothing is unset in the step that upgrades and removes a field,
+// and what is declared then has an owner.
+//
+// promise S6
+func TestTheFirstDeclarationOfAnOlderObjectUnsetsNothing(t *testing.T) {
+	onDisks(t, nil, func(t *testing.T, s *disks) {
+		older := &disk{Meta: store.Meta{Name: "a", Labels: map[string]string{store.LabelOwner: "file"}}, Spec: diskSpec{Size: 1, Zone: "z", List: []string{"x"}}}
+		must[*disk](t)(s.Create(t.Context(), older))
+		wantSpec(t, declareText(t, s, `{"size":2,"list":["x"]}`), diskSpec{Size: 2, Zone: "z", List: []string{"x"}})
+		wantSpec(t, declareText(t, s, `{"size":2}`), diskSpec{Size: 2, Zone: "z"})
+	})
+}
+
+// What a program changes of a declared field is changed back, and what it changes besides stays.
+func TestAProgramOwnsNothing(t *testing.T) {
+	onDisks(t, nil, func(t *testing.T, s *disks) {
+		declareText(t, s, `{"size":1}`)
+		mutateDisk(t, s, func(o *disk) { o.Spec.Size, o.Spec.Zone = 9, "z" })
+		wantSpec(t, declareText(t, s, `{"size":1}`), diskSpec{Size: 1, Zone: "z"})
+		mutateDisk(t, s, func(o *disk) { o.Spec.Size = 0 })
+		wantSpec(t, declareText(t, s, `{"size":1}`), diskSpec{Size: 1, Zone: "z"})
+	})
+}
+
+// A person's edit of a declared field is a conflict until the declaration says the same; others of the set go on.
+//
+// promise S6
+func TestAnEditOfADeclaredFieldIsAConflict(t *testing.T) {
+	onDisks(t, nil, func(t *testing.T, s *disks) {
+		declareText(t, s, `{"size":1,"keys":{"hunter2":"hunter3"}}`)
+		edit := func(fn func(o *disk)) {
+			t.Helper()
+			o := must[*disk](t)(s.Get(t.Context(), store.Key{Name: "a"}))
+			fn(o)
+			must[*disk](t)(s.UpdateByHand(t.Context(), o))
+		}
+		edit(func(o *disk) { o.Spec.Size, o.Spec.Zone, o.Spec.Keys = 5, "z", map[string]string{"hunter2": "hunter4"} })
+		apply := func(size int) error {
+			a := &disk{Meta: store.Meta{Name: "a"}, Spec: diskSpec{Size: size, List: []string{"x"}, Keys: map[string]string{"hunter2": "hunter3"}}}
+			_, err := s.Apply(t.Context(), []*disk{a, {Meta: store.Meta{Name: "b"}}}, "file", 0)
+			return err
+		}
+		err := apply(1)
+		if !errors.Is(err, store.ErrOwned) || !strings.Contains(err.Error(), "disk a: keys: edit has") || !strings.Contains(err.Error(), "size: edit has 5, file declares 1") || strings.Contains(err.Error(), "hunter") {
+			t.Errorf("got %v", err)
+		}
+		o := must[*disk](t)(s.Get(t.Context(), store.Key{Name: "a"}))
+		wantSpec(t, o, diskSpec{Size: 5, Zone: "z", List: []string{"x"}, Keys: map[string]string{"hunter2": "hunter4"}})
+		if shown := must[[]byte](t)(s.Show(o)); strings.Contains(string(shown), "hunter") || !strings.Contains(string(shown), `"edit"`) || strings.Contains(string(o.FieldOwners), "hunter") {
+			t.Errorf("shown is %s", shown)
+		}
+		must[*disk](t)(s.Get(t.Context(), store.Key{Name: "b"}))
+		edit(func(o *disk) { o.Spec.Keys = map[string]string{"hunter2": "hunter3"} })
+		if err := apply(5); err != nil {
+			t.Errorf("it says what the edit says: %v", err)
+		}
+		if err := apply(1); err != nil {
+			t.Errorf("the edit is over: %v", err)
+		}
+	})
+}
+
+// A new value of the label hands the fields over.
+func TestTheLabelHandsOverTheFields(t *testing.T) {
+	onDisks(t, nil, func(t *testing.T, s *disks) {
+		declareText(t, s, `{"size":1,"zone":"z"}`)
+		mutateDisk(t, s, func(o *disk) { o.Labels[store.LabelOwner] = "new" })
+		must[store.Applied](t)(s.Apply(t.Context(), []*disk{{Meta: store.Meta{Name: "a"}, Spec: diskSpec{Size: 2}}}, "new", 0))
+		o := must[*disk](t)(s.Get(t.Context(), store.Key{Name: "a"}))
+		wantSpec(t, o, diskSpec{Size: 2})
+		if want := store.FieldOwners(`{"at":2,"by":{"new":{}}}`); o.FieldOwners != want {
+			t.Errorf("owners are %s, want %s", o.FieldOwners, want)
+		}
+	})
+}
+
+// What Default fills in is not declared.
+func TestADefaultIsNotDeclared(t *testing.T) {
+	o := &store.Options[diskSpec, struct{}]{Default: func(o *disk) {
+		if o.Spec.Zone == "" {
+			o.Spec.Zone = "default"
+		}
+	}}
+	onDisks(t, o, func(t *testing.T, s *disks) {
+		wantSpec(t, declareText(t, s, `{"size":1}`), diskSpec{Size: 1, Zone: "default"})
+		mutateDisk(t, s, func(o *disk) { o.Spec.Zone = "z" })
+		wantSpec(t, declareText(t, s, `{"size":2}`), diskSpec{Size: 2, Zone: "z"})
+		declareText(t, s, `{"zone":"y"}`)
+		wantSpec(t, declareText(t, s, `{"size":1}`), diskSpec{Size: 1, Zone: "default"})
+	})
+}
+
+// The record of an earlier form of a kind counts for nothing.
+func TestAConversionDropsTheRecord(t *testing.T) {
+	b := newMemory(t, &memory.Options{Encode: true})
+	s := must[*disks](t)(store.New[diskSpec, struct{}](b, "disk", nil))
+	declareText(t, s, `{"size":1,"zone":"z"}`)
+	later := must[*disks](t)(store.New(b, "disk", &store.Options[diskSpec, struct{}]{Version: 2, Convert: []store.Conversion{func(map[string]any) error { return nil }}}))
+	wantSpec(t, declareText(t, later, `{"size":2}`), diskSpec{Size: 2, Zone: "z"})
+}
+
+// The size of the record that the documentation states.
+func TestTheRecordIsSmall(t *testing.T) {
+	onDisks(t, nil, func(t *testing.T, s *disks) {
+		if o := must[*disk](t)(s.Create(t.Context(), &disk{Meta: store.Meta{Name: "n"}, Spec: diskSpec{Size: 1}})); o.FieldOwners != "" {
+			t.Errorf("an object without a declaration has the record %s", o.FieldOwners)
+		}
+		if o := declareText(t, s, `{"size":1,"zone":"z","list":["x"]}`); o.FieldOwners != `{"at":1,"by":{"file":{}}}` {
+			t.Errorf("one declarer has the record %s", o.FieldOwners)
+		}
+	})
+}
+
+// A Declaration makes of stored bytes what Apply makes of the object.
+//
+// promise S6
+func TestADeclarationMergesAsApplyDoes(t *testing.T) {
+	ctx := t.Context()
+	r := rand.New(rand.NewPCG(3, 4))
+	specs := []string{`"size":1`, `"size":2`, `"zone":"z"`, `"zone":""`, `"on":false`, `"list":["x"]`, `"parts":{"p":{"size":1}}`, `"parts":{"p":{"zone":"y"},"q":{}}`, `"copy":{"size":1}`}
+	names := []string{"size", "zone", "on", "list", "parts", "copy"}
+	refused := 0
+	for i := range 300 {
+		b := newMemory(t, &memory.Options{Encode: true})
+		s := must[*disks](t)(store.New[diskSpec, struct{}](b, "disk", nil))
+		stored := []byte(nil)
+		for range 6 {
+			by, has, fields := []string{"one", "two"}[r.IntN(2)], map[string]bool{}, []string{}
+			for _, f := range specs {
+				if name := strings.Split(f, `"`)[1]; r.IntN(3) == 0 && !has[name] {
+					has[name] = true
+					fields = append(fields, f)
+				}
+			}
+			text := fmt.Sprintf(`{"meta":{"name":"a","labels":{%q:%q}},"spec":{%s}}`, store.LabelOwner, by, strings.Join(fields, ","))
+			o := must[*disk](t)(s.Parse([]byte(text), nil))
+			d := must[store.Declaration](t)(s.Declaration(o))
+			next, err := stored, error(nil)
+			if stored == nil {
+				next, err = d.Stored()
+			} else if over, failed := d.Over(stored); failed != nil || over != nil {
+				next, err = over, failed
+			}
+			o.Labels = nil
+			before, wasThere := b.Get(ctx, "disk", o.Key())
+			now, applied := s.ApplyFields(ctx, o, by, false)
+			if errors.Is(err, store.ErrOwned) != errors.Is(applied, store.ErrOwned) || !errors.Is(err, store.ErrOwned) && err != nil {
+				t.Fatalf("case %d: %s over %s: %v, Apply says %v", i, text, stored, err, applied)
+			}
+			if err != nil { // nothing of it is applied: start from what was
+				refused++
+				if wasThere != nil {
+					t.Fatal(wasThere)
+				}
+				must[store.Revision](t)(b.Commit(ctx, store.Txn{Ops: []store.Op{{Kind: "disk", Key: o.Key(), Put: store.Bytes(before.Bytes)}}}))
+				continue
+			}
+			got := must[*disk](t)(s.Decode(store.Record{Kind: "disk", Key: o.Key(), Revision: 1, Bytes: next}))
+			if diff := cmp.Diff(now.Spec, got.Spec); !s.SameSpec(now, got) || got.Generation != now.Generation || got.FieldOwners != now.FieldOwners && len(fields) > 0 {
+				t.Fatalf("case %d: %s over\n%s:\ngeneration %d and %d, owners\n%s\n%s\n%s", i, text, stored, now.Generation, got.Generation, now.FieldOwners, got.FieldOwners, diff)
+			}
+			stored = next
+		}
+	}
+	if refused < 50 {
+		t.Errorf("%d were refused, %v", refused, names)
+	}
+}
+
+// Owners that declare the same beside each other: the field goes with the last.
+func TestAFieldOfTwoDeclarersGoesWithTheLast(t *testing.T) {
+	onDisks(t, nil, func(t *testing.T, s *disks) {
+		declareText(t, s, `{"size":1,"zone":"z"}`)
+		other := func(spec diskSpec) *disk {
+			t.Helper()
+			return must[*disk](t)(s.ApplyFields(t.Context(), &disk{Meta: store.Meta{Name: "a"}, Spec: spec}, "other", false))
+		}
+		other(diskSpec{Size: 1})
+		wantSpec(t, declareText(t, s, `{"zone":"z"}`), diskSpec{Size: 1, Zone: "z"})
+		wantSpec(t, other(diskSpec{Size: 2}), diskSpec{Size: 2, Zone: "z"})
+		wantSpec(t, other(diskSpec{}), diskSpec{Zone: "z"})
+		var owners []string
+		o := must[*disk](t)(s.Get(t.Context(), store.Key{Name: "a"}))
+		for name, fields := range o.FieldOwners.All(o.Generation) {
+			owners = append(owners, fmt.Sprint(name, fields))
+		}
+		if want := []string{"file[all]"}; fmt.Sprint(owners) != fmt.Sprint(want) {
+			t.Errorf("the owners are %v, want %v", owners, want)
+		}
+		must[store.Applied](t)(s.Apply(context.WithoutCancel(t.Context()), nil, "file", 1))
+	})
+}
