@@ -72,7 +72,7 @@ func serve(ctx context.Context, o options) (err error) {
 	p.Check(err)
 	zones.ReconcileBy(reconciler, limited)
 	p.Use(newRows(pool, zones.Store, zones.Cache(), placement))
-	p.Use(inventory.Pruning(time.Hour, &reconcile.Options[string]{Placement: oneServer}))
+	p.Use(inventory.Pruning(time.Hour, &reconcile.Options[reconcile.Request]{Placement: oneServer}))
 	p.Use(web.Listen(o.listen, nil, newPage(p, collector, o.token)))
 	return p.Run(ctx, nil)
 	// guide: end

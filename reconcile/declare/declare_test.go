@@ -728,7 +728,7 @@ func TestAFileIsAppliedAgainUnderANewLease(t *testing.T) {
 		elected := must(lease.NewManual(b, "files"))
 		w := &world{t: t, path: filepath.Join(t.TempDir(), "sites.json"), log: &lockedBuffer{}}
 		w.write(list("a", 1, "b", 2))
-		w.run(b, (&declare.Options[spec, struct{}]{}).SetController(&reconcile.Options[string]{Placement: elected}))
+		w.run(b, (&declare.Options[spec, struct{}]{}).SetController(&reconcile.Options[reconcile.Request]{Placement: elected}))
 		elected.Set(true, 1)
 		w.settle()
 		w.expect("a:1", "b:2")
@@ -756,7 +756,7 @@ func TestAFileWithoutItsLeaseLeavesNothing(t *testing.T) {
 		elected := must(lease.NewManual(b, "files"))
 		w := &world{t: t, path: filepath.Join(t.TempDir(), "sites.json"), log: &lockedBuffer{}}
 		w.write("[")
-		w.run(b, (&declare.Options[spec, struct{}]{}).SetController(&reconcile.Options[string]{Placement: elected}))
+		w.run(b, (&declare.Options[spec, struct{}]{}).SetController(&reconcile.Options[reconcile.Request]{Placement: elected}))
 		w.settle()
 		w.expectLeft("it is not applied yet")
 		elected.Set(true, 1)

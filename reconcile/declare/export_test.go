@@ -4,7 +4,7 @@ import (
 	"github.com/tendhq/tend/reconcile"
 )
 
-func (o *Options[S, T]) SetController(v *reconcile.Options[string]) *Options[S, T] {
+func (o *Options[S, T]) SetController(v *reconcile.Options[reconcile.Request]) *Options[S, T] {
 	o.controller = v
 	return o
 }

@@ -41,7 +41,7 @@ type Options[S, T any] struct {
 	applied func(ctx context.Context, did store.Applied, declared int)
 	// controller is what the controller is told besides; its Workers is 1. Default:
 	// reconcile's defaults.
-	controller *reconcile.Options[string]
+	controller *reconcile.Options[reconcile.Request]
 }
 
 const (
@@ -57,8 +57,9 @@ type File[S, T any] struct {
 	store      *store.Store[S, T]
 	cache      *cache.Cache[S, T]
 	path       string
+	key        reconcile.Request // of the controller: the file, by its name without the folder
 	o          Options[S, T]
-	controller *reconcile.Controller[string]
+	controller *reconcile.Controller[reconcile.Request]
 	inspection reconcile.Inspection // of the controller
 	watch      watch                // belongs to the source's goroutine
 
@@ -92,7 +93,7 @@ func New[S, T any](s *store.Store[S, T], c *cache.Cache[S, T], path string, o *O
 	if err := match.Check(s, c); err != nil {
 		return nil, fmt.Errorf("declare: New(%s): %w", path, err)
 	}
-	f := &File[S, T]{store: s, cache: c, path: path, followers: make(map[*follower]struct{})}
+	f := &File[S, T]{store: s, cache: c, path: path, key: reconcile.Request{Name: filepath.Base(path)}, followers: make(map[*follower]struct{})}
 	if o != nil {
 		f.o = *o
 	}
@@ -116,26 +117,26 @@ func New[S, T any](s *store.Store[S, T], c *cache.Cache[S, T], path string, o *O
 		f.o.Decode = JSON(s)
 	}
 	f.watch = watch{path: path, max: f.o.MaxBytes}
-	var control reconcile.Options[string]
+	var control reconcile.Options[reconcile.Request]
 	if f.o.controller != nil {
 		control = *f.o.controller
 	}
 	control.Workers = 1
 	var err error
-	f.controller, err = reconcile.New(filepath.Base(path)+":"+s.Kind(), reconcile.Func[string](f.reconcile), &control)
+	f.controller, err = reconcile.New(filepath.Base(path)+":"+s.Kind(), reconcile.Func[reconcile.Request](f.reconcile), &control)
 	if err != nil {
 		return nil, err
 	}
 	f.inspection, _ = reconcile.Inspect(f.controller)
 	err = f.controller.Watch(
-		reconcile.Source[string]{Name: "file", Run: f.follow},
+		reconcile.Source[reconcile.Request]{Name: "file", Run: f.follow},
 		reconcile.Map(c, f.altered),
 	)
 	return f, err
 }
 
 // Controller is what keeps the store as the file says. Register it with a Manager.
-func (f *File[S, T]) Controller() *reconcile.Controller[string] { return f.controller }
+func (f *File[S, T]) Controller() *reconcile.Controller[reconcile.Request] { return f.controller }
 
 // Path is the file's path.
 func (f *File[S, T]) Path() string { return f.path }
@@ -185,11 +186,11 @@ func (f *File[S, T]) Confirm(n int) error {
 	f.mu.Lock()
 	f.confirmed = n
 	f.mu.Unlock()
-	return f.controller.Kick(f.path)
+	return f.controller.Kick(f.key)
 }
 
 // follow is the source: it looks at the file until ctx ends.
-func (f *File[S, T]) follow(ctx context.Context, to reconcile.Sink[string]) error {
+func (f *File[S, T]) follow(ctx context.Context, to reconcile.Sink[reconcile.Request]) error {
 	report, _ := to.(reconcile.Reporter)
 	tick := time.NewTicker(f.o.Every)
 	defer tick.Stop()
@@ -201,7 +202,7 @@ func (f *File[S, T]) follow(ctx context.Context, to reconcile.Sink[string]) erro
 			report.Failed(err)
 		}
 		if next != nil {
-			if err := to.Add(f.path, urgent); err != nil {
+			if err := to.Add(f.key, urgent); err != nil {
 				return err
 			}
 			if !synced {
@@ -246,7 +247,7 @@ func (f *File[S, T]) setRead(next *content, err error) (news bool) {
 
 // altered wakes the file when an object is not as it declares, because others changed or
 // deleted it, or because the object before it is gone at last.
-func (f *File[S, T]) altered(_ context.Context, old, now *store.Object[S, T]) ([]string, error) {
+func (f *File[S, T]) altered(_ context.Context, old, now *store.Object[S, T]) ([]reconcile.Request, error) {
 	o := now
 	if o == nil {
 		o = old
@@ -257,11 +258,11 @@ func (f *File[S, T]) altered(_ context.Context, old, now *store.Object[S, T]) ([
 	if want == nil || now != nil && (now.Deleting() || f.store.Declares(want, now)) {
 		return nil, nil
 	}
-	return []string{f.path}, nil
+	return []reconcile.Request{f.key}, nil
 }
 
 // reconcile applies the latest content.
-func (f *File[S, T]) reconcile(ctx context.Context, _ string) (reconcile.Result, error) {
+func (f *File[S, T]) reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	f.mu.Lock()
 	latest, confirmed, before := f.content, f.confirmed, f.declared
 	f.mu.Unlock()
@@ -364,7 +365,7 @@ func (f *File[S, T]) Left() []program.Left {
 // Kind's to count. A server that has lost the lease names nothing that is left: another one
 // applies the file, as that one finds it. What was left here is not complete for that.
 func (f *File[S, T]) look() (p program.Progress, left []program.Left) {
-	lease, leased := f.inspection.LeaseOf(context.Background(), f.path)
+	lease, leased := f.inspection.LeaseOf(context.Background(), f.key.String())
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	problem := func(err error, stuck bool) {

@@ -26,18 +26,21 @@ const (
 	releaseAgain = 10 * time.Second
 )
 
-func (t *Tracker[S, T]) newReleaser() (*reconcile.Controller[Ref], error) {
-	return reconcile.NewBatch(t.kind+" releases", &releaser[S, T]{t}, &reconcile.Options[Ref]{
+// Its keys name the objects as in a request, so that a program has the controller's code once.
+func (t *Tracker[S, T]) newReleaser() (*reconcile.Controller[reconcile.Request], error) {
+	return reconcile.NewBatch(t.kind+" releases", &releaser[S, T]{t}, &reconcile.Options[reconcile.Request]{
 		Workers: 1, Batch: releaseBatch, StopTimeout: -1, Logger: t.o.Logger,
 	})
 }
 
 // ReconcileBatch implements reconcile.BatchReconciler.
-func (r *releaser[S, T]) ReconcileBatch(ctx context.Context, refs []Ref) []reconcile.Outcome {
-	out := make([]reconcile.Outcome, len(refs))
+func (r *releaser[S, T]) ReconcileBatch(ctx context.Context, keys []reconcile.Request) []reconcile.Outcome {
+	out, refs := make([]reconcile.Outcome, len(keys)), make([]Ref, len(keys))
 	var free []int
 	uids := make([]string, len(refs))
-	for i, ref := range refs {
+	for i, key := range keys {
+		ref := refOf(key)
+		refs[i] = ref
 		if uids[i] = r.t.mayRelease(ref); uids[i] != "" {
 			free = append(free, i)
 		}
@@ -57,6 +60,16 @@ func (r *releaser[S, T]) ReconcileBatch(ctx context.Context, refs []Ref) []recon
 		}
 	}
 	return out
+}
+
+// request is the releaser's key for an object, and refOf the way back.
+func request(r Ref) reconcile.Request {
+	return reconcile.Request{Namespace: r.Kind, Name: r.Key.String()}
+}
+
+func refOf(key reconcile.Request) Ref {
+	k, _ := store.ParseKey(key.Name) // as Key.String wrote it
+	return Ref{key.Namespace, k}
 }
 
 // mayRelease is the uid of an object that carries the finalizer in deletion, and that no

@@ -332,7 +332,7 @@ func (t *Tracker[S, T]) noteChanged(g target) {
 }
 
 // work does what has been noted.
-func (t *Tracker[S, T]) work(ctx context.Context, to reconcile.Sink[reconcile.Request], releaser *reconcile.Controller[Ref]) error {
+func (t *Tracker[S, T]) work(ctx context.Context, to reconcile.Sink[reconcile.Request], releaser *reconcile.Controller[reconcile.Request]) error {
 	t.mu.Lock()
 	dirty, changed, released := t.dirty, t.changed, t.released
 	t.dirty, t.changed, t.released = make(map[store.Key]struct{}), make(map[target]struct{}), nil
@@ -367,7 +367,7 @@ func (t *Tracker[S, T]) work(ctx context.Context, to reconcile.Sink[reconcile.Re
 		t.o.Graph.recheckCycles()
 	}
 	for _, r := range released {
-		if err := releaser.Add(r); err != nil && !errors.Is(err, queue.ErrStopped) {
+		if err := releaser.Add(request(r)); err != nil && !errors.Is(err, queue.ErrStopped) {
 			return err
 		}
 	}

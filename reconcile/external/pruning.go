@@ -27,11 +27,11 @@ const pruneAgain = time.Minute
 // O may be nil. Without a Placement it runs on one server at a time, by a lease in the store of
 // the declarations, if other processes can open that (store.Leaser, Shared). Pruning fails on an
 // interval that is not positive, and on the errors of [reconcile.New].
-func (v *Inventory[S, T, R]) Pruning(every time.Duration, o *reconcile.Options[string]) (*reconcile.Controller[string], error) {
+func (v *Inventory[S, T, R]) Pruning(every time.Duration, o *reconcile.Options[reconcile.Request]) (*reconcile.Controller[reconcile.Request], error) {
 	if v == nil || every <= 0 {
 		return nil, errors.New("external: Pruning: no inventory, or an interval that is not positive")
 	}
-	var options reconcile.Options[string]
+	var options reconcile.Options[reconcile.Request]
 	if o != nil {
 		options = *o
 	}
@@ -42,12 +42,12 @@ func (v *Inventory[S, T, R]) Pruning(every time.Duration, o *reconcile.Options[s
 			return nil, err
 		}
 	}
-	none := func(context.Context, string) (reconcile.Result, error) { return reconcile.Result{}, nil }
-	c, err := reconcile.New(name, reconcile.Func[string](none), &options)
+	none := func(context.Context, reconcile.Request) (reconcile.Result, error) { return reconcile.Result{}, nil }
+	c, err := reconcile.New(name, reconcile.Func[reconcile.Request](none), &options)
 	if err != nil {
 		return nil, err
 	}
-	return c, c.Watch(reconcile.Source[string]{Name: "interval", Run: func(ctx context.Context, to reconcile.Sink[string]) error {
+	return c, c.Watch(reconcile.Source[reconcile.Request]{Name: "interval", Run: func(ctx context.Context, to reconcile.Sink[reconcile.Request]) error {
 		to.Synced()
 		for wait := time.Duration(0); sleep.For(ctx, wait); {
 			wait = v.pruneOnce(ctx, every, to, options.Logger)
@@ -57,7 +57,7 @@ func (v *Inventory[S, T, R]) Pruning(every time.Duration, o *reconcile.Options[s
 }
 
 // pruneOnce prunes, reports how that went, and returns the time until the next prune.
-func (v *Inventory[S, T, R]) pruneOnce(ctx context.Context, every time.Duration, to reconcile.Sink[string], log *slog.Logger) time.Duration {
+func (v *Inventory[S, T, R]) pruneOnce(ctx context.Context, every time.Duration, to reconcile.Sink[reconcile.Request], log *slog.Logger) time.Duration {
 	if log == nil {
 		log = slog.Default()
 	}

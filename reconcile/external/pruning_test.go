@@ -76,7 +76,7 @@ func TestPruningSaysWhatItRefuses(t *testing.T) {
 		ok(t, err)
 		var log bytes.Buffer
 		logger := slog.New(slog.NewTextHandler(&log, nil))
-		c, err := v.Pruning(time.Hour, &reconcile.Options[string]{Logger: logger})
+		c, err := v.Pruning(time.Hour, &reconcile.Options[reconcile.Request]{Logger: logger})
 		ok(t, err)
 		manager := reconcile.Manager{Logger: logger}
 		ok(t, manager.Register(c))

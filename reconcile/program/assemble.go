@@ -218,7 +218,7 @@ func runnerOf(part any) (reconcile.Runner, bool) {
 		return r, true
 	}
 	if file, ok := part.(interface {
-		Controller() *reconcile.Controller[string]
+		Controller() *reconcile.Controller[reconcile.Request]
 	}); ok { // *declare.File
 		return file.Controller(), true
 	}
