@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/metadata"
@@ -324,6 +325,7 @@ func (h *hub) stream(ctx context.Context) error {
 			if !ok {
 				return nil // the connection was thrown away, by this hub or by another
 			}
+			addLastValues(resp.Events, func(key []byte, at int64) *mvccpb.KeyValue { return h.b.valueAt(ctx, client, key, at) })
 			if goesOn, err := h.take(resp, asked); !goesOn {
 				return err
 			}
@@ -560,6 +562,34 @@ func (h *hub) batches(resp clientv3.WatchResponse) []store.Batch {
 		last.Changes = append(last.Changes, h.change(ev))
 	}
 	return out
+}
+
+// addLastValues gives deletions the last value that they lack: etcd sends none with what it finds between the
+// beginning of a watch and the moment at which its server notes that they are wanted, and none after a
+// compaction, where nobody has it. It asks no more after the first that is not known.
+func addLastValues(events []*clientv3.Event, valueAt func(key []byte, at int64) *mvccpb.KeyValue) {
+	for _, ev := range events {
+		if ev.Type != clientv3.EventTypeDelete || ev.PrevKv != nil || len(ev.Kv.Key) == 0 {
+			continue
+		}
+		if ev.PrevKv = valueAt(ev.Kv.Key, ev.Kv.ModRevision-1); ev.PrevKv == nil {
+			return
+		}
+	}
+}
+
+// valueAt is what is stored under a key at a revision; nil if that is not known.
+func (b *backend) valueAt(ctx context.Context, client *clientv3.Client, key []byte, at int64) *mvccpb.KeyValue {
+	ctx, cancel, err := b.request(ctx)
+	if err != nil {
+		return nil
+	}
+	defer cancel()
+	resp, err := client.Get(ctx, string(key), clientv3.WithRev(at))
+	if err != nil || len(resp.Kvs) == 0 {
+		return nil
+	}
+	return resp.Kvs[0]
 }
 
 func (h *hub) change(ev *clientv3.Event) store.Change {
