@@ -158,7 +158,9 @@ func (d Declaration) fieldsOver(old, declared document) (changed bool, err error
 	of := old.owners().of(generation, spec)
 	by := declared.owners().of(1, declared.all["spec"])
 	for name := range declared.owners().record().By {
-		by[name] = by[name]
+		if _, is := by[name]; !is {
+			by[name] = nil // it declares nothing
+		}
 	}
 	if len(by) == 0 {
 		spec = declared.all["spec"]
