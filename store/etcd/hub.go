@@ -565,8 +565,8 @@ func (h *hub) batches(resp clientv3.WatchResponse) []store.Batch {
 }
 
 // addLastValues gives deletions the last value that they lack: etcd sends none with what it finds between the
-// beginning of a watch and the moment at which its server notes that they are wanted, and none after a
-// compaction, where nobody has it. It asks no more after the first that is not known.
+// beginning of a watch and the moment at which its server notes that they are wanted, and none of before a
+// compaction. The first value that etcd does not know ends the search.
 func addLastValues(events []*clientv3.Event, valueAt func(key []byte, at int64) *mvccpb.KeyValue) {
 	for _, ev := range events {
 		if ev.Type != clientv3.EventTypeDelete || ev.PrevKv != nil || len(ev.Kv.Key) == 0 {
