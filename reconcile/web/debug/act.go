@@ -66,15 +66,15 @@ const maxWorkers = 10_000
 func (h *handler) act(ctx context.Context, w http.ResponseWriter, r *http.Request) {
 	if h.o.Authorise == nil {
 		w.Header().Set("Allow", "GET, HEAD")
-		http.Error(w, "this page only shows", http.StatusMethodNotAllowed)
+		h.refuse(w, r, http.StatusMethodNotAllowed, "this page only shows")
 		return
 	}
 	if err := origin.Check(h.origin, r, h.o.Hosts); err != nil {
-		http.Error(w, "this came from another site's page", http.StatusForbidden)
+		h.refuse(w, r, http.StatusForbidden, "this came from another site's page")
 		return
 	}
 	if r.ContentLength > maxBody {
-		http.Error(w, "the body is too long", http.StatusRequestEntityTooLarge)
+		h.refuse(w, r, http.StatusRequestEntityTooLarge, "the body is too long")
 		return
 	}
 	// The action stands in the body, so that the body is read before Authorise is asked:
@@ -82,13 +82,13 @@ func (h *handler) act(ctx context.Context, w http.ResponseWriter, r *http.Reques
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 	a, err := readAction(r)
 	if err != nil {
-		http.Error(w, clean(err.Error()), bodyStatus(err))
+		h.refuse(w, r, bodyStatus(err), err.Error())
 		return
 	}
 	log := h.log().With("action", a.Do, "kind", clean(a.Kind), "finalizer", clean(a.Finalizer), "controller", clean(a.Controller), "key", clean(a.Key), "workers", a.Workers, "from", r.RemoteAddr)
 	if err := h.o.Authorise(r, a); err != nil {
 		log.Warn("debug: action refused", "err", err)
-		http.Error(w, clean(err.Error()), http.StatusForbidden)
+		h.refuse(w, r, http.StatusForbidden, err.Error())
 		return
 	}
 	if err := h.carryOut(ctx, a); err != nil {
@@ -97,7 +97,7 @@ func (h *handler) act(ctx context.Context, w http.ResponseWriter, r *http.Reques
 		if code == http.StatusServiceUnavailable {
 			code = http.StatusConflict
 		}
-		http.Error(w, clean(err.Error()), code)
+		h.refuse(w, r, code, err.Error())
 		return
 	}
 	log.Info("debug: action done")

@@ -194,11 +194,11 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body.Within(w, r, h.o.Timeout)
 	protect(w.Header())
 	if err := reconcile.CheckHost(r, h.o.Hosts...); err != nil {
-		http.Error(w, err.Error(), http.StatusForbidden)
+		h.refuse(w, r, http.StatusForbidden, err.Error())
 		return
 	}
 	if len(r.URL.RawQuery) > maxQuery {
-		http.Error(w, "the query is too long", http.StatusRequestURITooLong)
+		h.refuse(w, r, http.StatusRequestURITooLong, "the query is too long")
 		return
 	}
 	ctx, cancel := context.WithTimeoutCause(r.Context(), h.o.Timeout, errSlow)
@@ -210,7 +210,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.act(ctx, w, r)
 	default:
 		w.Header().Set("Allow", "GET, HEAD, POST")
-		http.Error(w, "only GET and POST", http.StatusMethodNotAllowed)
+		h.refuse(w, r, http.StatusMethodNotAllowed, "only GET and POST")
 	}
 }
 

@@ -211,6 +211,13 @@ func TestWhatIsAskedForWronglyIsRefused(t *testing.T) {
 		} {
 			get(t, h, c.want, c.pairs...)
 		}
+		// A browser gets a page with a way back, with what it sent escaped; others get a line.
+		r := httptest.NewRequest(http.MethodGet, "http://localhost/debug?"+query("c", "<b>nobody").Encode(), nil)
+		if line := send(t, h, http.StatusNotFound, r).Body.String(); strings.Contains(line, "</html>") || strings.Count(line, "\n") != 1 {
+			t.Errorf("what is no browser got %q", line)
+		}
+		r.Header.Set("Accept", "text/html,*/*;q=0.8")
+		wantAll(t, send(t, h, http.StatusNotFound, r).Body.String(), `<html lang="en">`, "<h1>Not Found</h1>", `<a href="?">`, `role="status">`, "</main>")
 		send(t, h, http.StatusMethodNotAllowed, httptest.NewRequest(http.MethodDelete, "http://localhost/debug", nil))
 		if b := send(t, h, http.StatusOK, httptest.NewRequest(http.MethodHead, "http://localhost/debug", nil)).Body; b.Len() > 0 {
 			t.Errorf("HEAD gave %d bytes", b.Len())

@@ -48,22 +48,22 @@ func formatOf(r *http.Request, q url.Values) (format, bool) {
 func (h *handler) show(ctx context.Context, w http.ResponseWriter, r *http.Request) {
 	q, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		http.Error(w, errBadQuery.Error(), http.StatusBadRequest)
+		h.refuse(w, r, http.StatusBadRequest, errBadQuery.Error())
 		return
 	}
 	f, ok := formatOf(r, q)
 	if !ok {
-		http.Error(w, "format is html, json or text", http.StatusBadRequest)
+		h.refuse(w, r, http.StatusBadRequest, "format is html, json or text")
 		return
 	}
 	v, err := h.makeView(ctx, q)
 	if err != nil {
-		http.Error(w, clean(err.Error()), status(err))
+		h.refuse(w, r, status(err), err.Error())
 		return
 	}
 	body, kind, err := render(f, v, q)
 	if err != nil {
-		http.Error(w, "the page could not be printed", http.StatusInternalServerError)
+		h.refuse(w, r, http.StatusInternalServerError, "the page could not be printed")
 		h.log().Error("debug: page", "err", err)
 		return
 	}
@@ -71,6 +71,21 @@ func (h *handler) show(ctx context.Context, w http.ResponseWriter, r *http.Reque
 	if r.Method != http.MethodHead {
 		_, _ = w.Write(body) // a reader that went away is no news
 	}
+}
+
+// refuse answers with an error: to a browser with a page, to all others with a line.
+func (h *handler) refuse(w http.ResponseWriter, r *http.Request, code int, why string) {
+	why = clean(why)
+	if !strings.Contains(r.Header.Get("Accept"), "text/html") {
+		http.Error(w, why, code)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(code)
+	_ = page.Execute(w, &layout{
+		Title: clean(h.o.Title), Here: http.StatusText(code), Trail: []cell{{Text: clean(h.o.Title), Link: "?"}},
+		Says: why, Tone: "bad",
+	}) // a reader that went away is no news
 }
 
 func render(f format, v *view, q url.Values) (body []byte, kind string, err error) {
