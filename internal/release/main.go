@@ -60,7 +60,7 @@ func rehearse(folder string) error {
 		return err
 	}
 	defer remove()
-	_, err = release(root, clone, nextMinor(last))
+	_, err = release(root, clone, nextMinor(last), true)
 	return err
 }
 
@@ -91,7 +91,7 @@ func publish(folder, version, checks string) error {
 		return err
 	}
 	defer remove()
-	tags, err := release(root, clone, version)
+	tags, err := release(root, clone, version, false)
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func publish(folder, version, checks string) error {
 
 // release makes the two commits and the tags of a release in a clone, and tries
 // them as a new user would. It returns the tags.
-func release(root, clone, version string) (tags []string, err error) {
+func release(root, clone, version string, rehearsal bool) (tags []string, err error) {
 	modules, err := findModules(clone)
 	if err != nil {
 		return nil, err
@@ -138,7 +138,7 @@ func release(root, clone, version string) (tags []string, err error) {
 		return nil, err
 	}
 
-	if err := user.tryAll(clone, modules, version); err != nil {
+	if err := user.tryAll(clone, modules, version, rehearsal); err != nil {
 		return nil, err
 	}
 

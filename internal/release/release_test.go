@@ -95,7 +95,7 @@ func TestUserCannotGetModulesThatReplaceEachOther(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, m := range modules {
-		err := u.tryAll(clone, []goModule{m}, "v0.1.0")
+		err := u.tryAll(clone, []goModule{m}, "v0.1.0", false)
 		if m.released() && err == nil {
 			t.Errorf("%s is fetched although a replace directive hides what it requires", m.Path)
 		}
