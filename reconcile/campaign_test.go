@@ -392,7 +392,7 @@ func (p *plant) hand(id int, quit <-chan struct{}) {
 		case 13:
 			_ = p.c.Unwatch(fmt.Sprint("extra", id))
 		case 14:
-			_, _ = p.c.Snapshot(), p.m.Checks()
+			_, _ = p.c.Snapshot(), p.m.Health()
 			if err := p.c.Run(ctx); !errors.Is(err, reconcile.ErrRunning) {
 				p.mu.Lock()
 				p.complain("a second Run: %v", err)

@@ -19,13 +19,13 @@ func Chan[K comparable](name string, ch <-chan K) Source[K] {
 	return Source[K]{Name: name, Run: func(ctx context.Context, to Sink[K]) error {
 		to.Synced()
 		feed := outletOf(to).feed
-		again := feed.again()
+		again := feed.Again()
 		for {
 			select {
 			case <-ctx.Done():
 				return nil
 			case <-again: // there is nothing to list
-				feed.gained()
+				feed.Gained()
 			case key, ok := <-ch:
 				if !ok {
 					return nil // the feed reports it

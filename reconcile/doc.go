@@ -9,7 +9,7 @@
 // sources that wake its keys ([Controller.Watch]), and a [Manager] that runs the
 // controllers with the caches and leases they use. Sources are the changes of a
 // store ([From]; [Map], [Owns] and [Same] for keys that depend on other objects), a list
-// that is polled ([Every]), a channel ([Chan]), HTTP calls ([NewWebhook]), or any [Source].
+// that is polled ([Every]), a channel ([Chan]), HTTP calls (package webhook), or any [Source].
 //
 // # What is promised
 //
@@ -159,8 +159,6 @@ package reconcile
 //	controller    Controller
 //	for           controllers of the objects of a store
 //	each          … of a list
-//	hosts         HTTP: which names are served
-//	webhook       HTTP: a source
 //	cycles        controllers that wake each other in a circle
 //	summary       a line in the log for each controller
 //	claims        what one Manager of a process has for itself

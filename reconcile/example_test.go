@@ -107,3 +107,9 @@ func ExampleRetryAfter() {
 	// true
 	// again after 30s
 }
+
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
+}

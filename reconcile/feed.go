@@ -336,7 +336,7 @@ func (f *feed[K]) fail(err error, before int) {
 // lists it then.
 func (f *feed[K]) Add(key K, o queue.AddOptions) error {
 	if err := validKey(key); err != nil {
-		f.skip("invalid key", "key", key, "err", store.Brief(err))
+		f.Skip("invalid key", "key", key, "err", store.Brief(err))
 		return nil
 	}
 	return f.of.writes.admit(key, o)
@@ -397,8 +397,8 @@ func (f *feed[K]) caused(key K, object store.Key, rev store.Revision) {
 	}
 }
 
-// skip counts something that is no use, and has the first one logged.
-func (f *feed[K]) skip(why string, attrs ...any) {
+// Skip counts something that is no use, and has the first one logged.
+func (f *feed[K]) Skip(why string, attrs ...any) {
 	f.of.k.mu.Lock()
 	f.skipped++
 	first := f.skipped == 1
@@ -409,12 +409,12 @@ func (f *feed[K]) skip(why string, attrs ...any) {
 	}
 }
 
-// again asks this run of the source to list once more for each value, for the shards that
-// gained gives when the list begins. A run that does not call it is ended instead, and the
+// Again asks this run of the source to list once more for each value, for the shards that
+// Gained gives when the list begins. A run that does not call it is ended instead, and the
 // source started again; so is one that calls several sources.
-func (f *feed[K]) again() <-chan struct{} { return f.listing(true) }
+func (f *feed[K]) Again() <-chan struct{} { return f.listing(true) }
 
-// cannotList is called in place of again by a source that lists at the start of its run alone,
+// cannotList is called in place of Again by a source that lists at the start of its run alone,
 // and at the end of a run that nothing follows.
 func (f *feed[K]) cannotList() { f.listing(false) }
 
@@ -431,8 +431,8 @@ func (f *feed[K]) listing(again bool) <-chan struct{} {
 	return f.asks
 }
 
-// gained are the shards that the list is for which begins now.
-func (f *feed[K]) gained() (shards []int) {
+// Gained are the shards that the list is for which begins now.
+func (f *feed[K]) Gained() (shards []int) {
 	f.of.k.mu.Lock()
 	defer f.of.k.mu.Unlock()
 	shards = slices.Clone(f.unlisted)
@@ -441,6 +441,9 @@ func (f *feed[K]) gained() (shards []int) {
 	}
 	return shards
 }
+
+// Elsewhere reports whether the key is another server's.
+func (f *feed[K]) Elsewhere(key K) bool { return f.of.k.elsewhere(key) }
 
 // inShards reports whether the key is in one of some shards, as far as that is known.
 func (f *feed[K]) inShards(key K, shards []int) bool {

@@ -40,7 +40,6 @@ type kernel[K comparable] struct {
 	//	Manager.mu ▶ kernel.mu ▶ slot.mu ▶ that of a store.Writes
 	//	pendingWrites.pending ▶ that of a store.Writes
 	//	mapping.mu
-	//	Webhook.mu
 	//	failures.mu
 	//
 	// No hook, reconciler, source, log line or queue operation runs under any of them. Under

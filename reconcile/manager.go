@@ -56,10 +56,6 @@ type Manager struct {
 	// there were since the last one, how many failed, and how many keys wait for
 	// what. Default 0: never.
 	Summary time.Duration
-	// Hosts are the names under which Health is served, and under which Live and Ready
-	// say more than the status, besides localhost and IP addresses; "*" allows all. See
-	// CheckHost. Default: none.
-	Hosts []string
 	// AllowCycles lets controllers wake each other in a circle, with a warning.
 	// Default: Register refuses it.
 	AllowCycles bool

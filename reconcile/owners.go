@@ -58,7 +58,7 @@ func OwnsWith[S, T any](c *cache.Cache[S, T], kind string, given *MapOptions[S, 
 func appendOwners(from *feed[Request], keys []Request, owners []store.Owner, kind string) []Request {
 	for _, o := range owners {
 		if o.Kind != kind {
-			from.skip("owner of another kind", "kind", o.Kind, "owner", o.Key)
+			from.Skip("owner of another kind", "kind", o.Kind, "owner", o.Key)
 		} else if !slices.Contains(keys, o.Key) {
 			keys = append(keys, o.Key)
 		}

@@ -2,8 +2,6 @@ package reconcile_test
 
 import (
 	"errors"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -40,23 +38,18 @@ func TestHealthSaysThatTheStoreOfTheLeasesIsUnavailable(t *testing.T) {
 		}
 		run := start(t, &m)
 		pass(time.Second)
-		look := func(h http.Handler) (int, string) {
-			w := httptest.NewRecorder()
-			h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://localhost/", nil))
-			return w.Code, w.Body.String()
-		}
-		both := map[string]http.Handler{"Health": m.Health(), "Ready": m.Ready()}
-		for what, h := range both {
-			if code, body := look(h); code != http.StatusOK {
-				t.Errorf("%s: %d %s", what, code, body)
+		both := map[string]func() []reconcile.Check{"Health": m.Health, "Ready": m.Ready}
+		for what, look := range both {
+			if bad := notOK(look()); len(bad) > 0 {
+				t.Errorf("%s: %v", what, bad)
 			}
 		}
 		since := time.Now().Add(-time.Minute)
 		b.why.Store(&store.UnavailableError{Since: since, Err: errors.New("etcd at 10.0.0.1:2379: no sign of life")})
-		for what, h := range both {
-			code, body := look(h)
-			if code != http.StatusServiceUnavailable || strings.Count(body, "10.0.0.1:2379") != 2 || !strings.Contains(body, since.Format(time.RFC3339)) {
-				t.Errorf("%s: %d %s, want 503 with the endpoint and %v for both", what, code, body, since)
+		for what, look := range both {
+			says := strings.Join(notOK(look()), "; ")
+			if strings.Count(says, "10.0.0.1:2379") != 2 || !strings.Contains(says, since.Format(time.RFC3339)) {
+				t.Errorf("%s: %s, want the endpoint and %v for both", what, says, since)
 			}
 		}
 		for what, ask := range map[string]func() error{"Health": first.Health, "Ready": first.Ready} {
@@ -65,9 +58,9 @@ func TestHealthSaysThatTheStoreOfTheLeasesIsUnavailable(t *testing.T) {
 			}
 		}
 		b.why.Store(nil)
-		for what, h := range both {
-			if code, body := look(h); code != http.StatusOK {
-				t.Errorf("%s once it answers again: %d %s", what, code, body)
+		for what, look := range both {
+			if bad := notOK(look()); len(bad) > 0 {
+				t.Errorf("%s once it answers again: %v", what, bad)
 			}
 		}
 		if err := run.end(); err != nil {

@@ -33,7 +33,7 @@ type Source[K comparable] struct {
 	//
 	// It is also started again when the server gets more keys to run (leases):
 	// then it must list everything again. One that hands its sink to one Source of From,
-	// Map, Chan or a Webhook leaves that to it, and is not started again: the keys that it lists
+	// Map, Chan or package webhook leaves that to it, and is not started again: the keys that it lists
 	// itself need a Source of their own.
 	Run func(ctx context.Context, to Sink[K]) error
 	// Relations say what objects of other kinds are to those that the source runs, for

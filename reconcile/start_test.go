@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -52,7 +50,7 @@ func TestCacheThatTheProgramRunsIsNotRunAgain(t *testing.T) {
 			t.Errorf("stop = %v", err)
 		}
 		synctest.Wait()
-		expectList(t, "what fails", notOK(m.Checks()))
+		expectList(t, "what fails", notOK(m.Health()))
 		if err := run.end(); err != nil {
 			t.Errorf("Run = %v, want nil", err)
 		}
@@ -105,8 +103,8 @@ func TestRunnerIsAddedAndEndedWhileTheManagerRuns(t *testing.T) {
 		}
 		synctest.Wait()
 		expectList(t, "runs", ran.get(), "one a")
-		if len(m.Checks()) != 3 || len(m.Runners()) != 3 { // base, one, and the cache that was found
-			t.Errorf("Checks %+v, want three", m.Checks())
+		if len(m.Health()) != 3 || len(m.Runners()) != 3 { // base, one, and the cache that was found
+			t.Errorf("Checks %+v, want three", m.Health())
 		}
 		stopTwo, err := m.Start(tenant("two"))
 		if err != nil {
@@ -131,8 +129,8 @@ func TestRunnerIsAddedAndEndedWhileTheManagerRuns(t *testing.T) {
 			t.Errorf("stop = %v", err)
 		}
 		synctest.Wait()
-		if len(m.Checks()) != 1 {
-			t.Errorf("Checks %+v after the last controller has ended, want base alone", m.Checks())
+		if len(m.Health()) != 1 {
+			t.Errorf("Checks %+v after the last controller has ended, want base alone", m.Health())
 		}
 		if err := shared.Run(canceled(t)); errors.Is(err, cache.ErrRunning) {
 			t.Error("the cache runs although nothing uses it")
@@ -168,7 +166,7 @@ func TestStartHasTheChecksOfRegister(t *testing.T) {
 			t.Fatal(err)
 		}
 		run := start(t, &m)
-		before := len(m.Checks())
+		before := len(m.Health())
 		var none *reconcile.Controller[string]
 		for want, r := range map[string]reconcile.Runner{
 			"nil": none, "make one with New": &reconcile.Controller[string]{}, `"placed"`: &runner{"placed", untilDone},
@@ -178,7 +176,7 @@ func TestStartHasTheChecksOfRegister(t *testing.T) {
 				t.Errorf("Start gave %v, want an error with %q", err, want)
 			}
 		}
-		expect(t, "members", len(m.Checks()), before)
+		expect(t, "members", len(m.Health()), before)
 		if err := run.end(); err != nil {
 			t.Fatal(err)
 		}
@@ -305,7 +303,7 @@ func TestErrorOfACacheOfNoUseIsReported(t *testing.T) {
 					t.Errorf("stop = %v", err)
 				}
 				synctest.Wait()
-				if all := m.Checks(); len(all) != 1 || !all[0].OK {
+				if all := m.Health(); len(all) != 1 || !all[0].OK {
 					t.Errorf("Checks %+v after the cache has ended, want base alone, which goes on", all)
 				}
 				if err := run.end(); !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
@@ -330,7 +328,7 @@ func TestErrorOfARunnerThatWasLeftBehindIsLogged(t *testing.T) {
 		if got := lines.String(); !strings.Contains(got, "hangs") || !strings.Contains(got, "boom") {
 			t.Errorf("the log does not have the error of what was left behind:\n%s", got)
 		}
-		expect(t, "members", len(m.Checks()), 1)
+		expect(t, "members", len(m.Health()), 1)
 		if err := run.end(); err != nil {
 			t.Error(err)
 		}
@@ -346,7 +344,7 @@ type asks struct {
 func (a asks) Enabled(context.Context, slog.Level) bool { return true }
 
 func (a asks) Handle(context.Context, slog.Record) error {
-	a.m.Checks()
+	a.m.Health()
 	return nil
 }
 
@@ -537,7 +535,7 @@ func TestStartOfAControllerWithACacheOfItsOwn(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		expectList(t, "what fails", notOK(m.Checks()))
+		expectList(t, "what fails", notOK(m.Health()))
 		if err := stop(); err != nil {
 			t.Errorf("stop = %v", err)
 		}
@@ -586,9 +584,7 @@ func TestStoppedRunnerThatFailsLateIsNoReasonToRestart(t *testing.T) {
 		}
 		run := start(t, &m)
 		failLate(t, &m)
-		answer := httptest.NewRecorder()
-		m.Live().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "http://localhost/livez", http.NoBody))
-		expect(t, "status of Live", answer.Code, http.StatusOK)
+		expectList(t, "what Live finds", notOK(m.Live()))
 		if err := run.end(); err != nil {
 			t.Fatal(err)
 		}

@@ -5,7 +5,6 @@ import (
 	"go/parser"
 	"go/token"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -59,38 +58,6 @@ func TestChanRemembersNoGainedShard(t *testing.T) {
 			t.Errorf("%d shards are remembered", n)
 		}
 		cancel()
-		<-done
-	})
-}
-
-// A webhook answers all the time, also while its server gains shards: it has nothing to list for
-// them.
-//
-// Negative control: the mutant "a webhook's source is ended for a gained shard".
-func TestWebhookGoesOnWhenAShardIsGained(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := still[string](t, "test", nil)
-		h, err := NewWebhook("hook", &WebhookOptions[string]{
-			Auth: func(*http.Request, []byte) error { return nil },
-			Keys: func(*http.Request, []byte) ([]string, error) { return nil, nil },
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		f := &feed[string]{of: c.sources, Source: h.Source()}
-		ctx, cancel := context.WithCancelCause(t.Context())
-		done := make(chan struct{})
-		go func() { defer close(done); _ = f.Run(ctx, f) }() // ended by cancel, waited for below
-		f.done, f.cancel = done, cancel
-		synctest.Wait()
-		for range 100 {
-			f.listAgain([]int{1, 2})
-			synctest.Wait()
-		}
-		if ctx.Err() != nil || len(f.unlisted) > 0 {
-			t.Errorf("the source was told to end: %v; %d shards are remembered", context.Cause(ctx), len(f.unlisted))
-		}
-		cancel(nil)
 		<-done
 	})
 }

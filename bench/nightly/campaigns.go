@@ -203,7 +203,7 @@ var campaigns = []campaign{
 	fuzz("./store/file", "State", "."),
 	fuzz("./store/file", "Cursor", "."),
 	fuzz("./store/file", "Pages", "."),
-	fuzz("./reconcile", "Webhook", "."),
+	fuzz("./reconcile/webhook", "Webhook", "."),
 	fuzz("./reconcile/web/debug", "Handler", "."),
 	fuzz("./reconcile/lease", "Record", "."),
 	fuzz("./inventory", "ParseInventory", "examples"),

@@ -52,6 +52,7 @@ var layers = map[string]int{
 	"reconcile/program":           4,
 	"reconcile/quota":             3,
 	"reconcile/declare":           5,
+	"reconcile/webhook":           3,
 	"reconcile/lifecycle":         4,
 	"reconcile/external":          5,
 	"metrics":                     6,

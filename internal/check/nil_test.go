@@ -17,6 +17,7 @@ import (
 	"github.com/tendhq/tend/reconcile/web"
 	"github.com/tendhq/tend/reconcile/web/api"
 	"github.com/tendhq/tend/reconcile/web/debug"
+	"github.com/tendhq/tend/reconcile/webhook"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
 	"github.com/tendhq/tend/store/memory"
@@ -72,7 +73,7 @@ func TestNilArgumentsAreErrors(t *testing.T) {
 		},
 		"reconcile.For, store":           func() error { _, err := reconcile.For[int, int](nil, nil, nil); return err },
 		"reconcile.For, func":            func() error { _, err := reconcile.For(s, nil, nil); return err },
-		"reconcile.NewWebhook":           func() error { _, err := reconcile.NewWebhook[key]("x", nil); return err },
+		"webhook.New":                    func() error { _, err := webhook.New[key]("x", nil); return err },
 		"Watch":                          func() error { return watch(reconcile.Source[key]{Name: "x"}) },
 		"reconcile.From":                 func() error { return watch(reconcile.From[int, int](nil)) },
 		"reconcile.From, when":           func() error { return watch(reconcile.From(c, nil)) },

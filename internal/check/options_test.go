@@ -21,6 +21,7 @@ import (
 	"github.com/tendhq/tend/reconcile/lifecycle"
 	"github.com/tendhq/tend/reconcile/quota"
 	"github.com/tendhq/tend/reconcile/web/debug"
+	"github.com/tendhq/tend/reconcile/webhook"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
 	"github.com/tendhq/tend/store/file"
@@ -133,10 +134,10 @@ func TestNoFunctionChangesItsOptions(t *testing.T) {
 		reconcile.MapWith(objects, func(context.Context, *object, *object) ([]store.Key, error) { return nil, nil }, mapped)
 		return nil
 	})
-	hook := &reconcile.WebhookOptions[string]{
+	hook := &webhook.Options[string]{
 		Auth: func(*http.Request, []byte) error { return nil }, Keys: func(*http.Request, []byte) ([]string, error) { return nil, nil },
 	}
-	unchanged("reconcile.NewWebhook", hook, func() error { _, err := reconcile.NewWebhook("a", hook); return err })
+	unchanged("webhook.New", hook, func() error { _, err := webhook.New("a", hook); return err })
 	pages := &debug.Options{Hosts: make([]string, 0, 4)}
 	unchanged("debug.New", pages, func() error { _, err := debug.New(&reconcile.Manager{}, pages); return err })
 	needs := &depend.Options{}

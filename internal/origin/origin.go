@@ -2,6 +2,8 @@
 package origin
 
 import (
+	"errors"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -24,4 +26,23 @@ func Check(p *http.CrossOriginProtection, r *http.Request, names []string) error
 		return nil
 	}
 	return err
+}
+
+var errHost = errors.New("this server is not known by that name: it is served as localhost, by IP address, and by the names that its operator allows")
+
+// CheckHost refuses a request for a host that is not allowed: any web site can give
+// its own name the address of this server, and a browser on the same network lets it
+// read what is served there (DNS rebinding). Allowed are localhost, IP addresses, and
+// the given names, with or without a port; "*" allows all.
+func CheckHost(r *http.Request, names []string) error {
+	host, _, err := net.SplitHostPort(r.Host)
+	if err != nil {
+		host = strings.Trim(r.Host, "[]")
+	}
+	host = strings.TrimSuffix(host, ".")
+	allowed := func(name string) bool { return name == "*" || strings.EqualFold(strings.TrimSuffix(name, "."), host) }
+	if allowed("localhost") || net.ParseIP(host) != nil || slices.ContainsFunc(names, allowed) {
+		return nil
+	}
+	return errHost
 }

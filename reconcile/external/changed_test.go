@@ -77,11 +77,11 @@ func TestListThatFailsIsTheFailureOfItsSource(t *testing.T) {
 					t.Errorf("the source said %v, want the error of the list", told)
 				}
 				unwell := false
-				for _, c := range m.Checks() {
+				for _, c := range m.Health() {
 					unwell = unwell || !c.OK && strings.Contains(c.Reason, "list refused")
 				}
 				if !unwell {
-					t.Errorf("no check names the list: %+v", m.Checks())
+					t.Errorf("no check names the list: %+v", m.Health())
 				}
 				mended.Store(true)
 				time.Sleep(30 * time.Minute)
@@ -89,7 +89,7 @@ func TestListThatFailsIsTheFailureOfItsSource(t *testing.T) {
 				if last := told[len(told)-1]; last != nil {
 					t.Errorf("the source says %v after lists work again", last)
 				}
-				for _, c := range m.Checks() {
+				for _, c := range m.Health() {
 					if !c.OK {
 						t.Errorf("%s is not well after lists work again: %s", c.Name, c.Reason)
 					}

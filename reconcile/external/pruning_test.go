@@ -87,7 +87,7 @@ func TestPruningSaysWhatItRefuses(t *testing.T) {
 		after := func(d time.Duration) string {
 			time.Sleep(d)
 			synctest.Wait()
-			for _, check := range manager.Checks() {
+			for _, check := range manager.Health() {
 				if check.Name == "prune disk" {
 					return check.Reason
 				}

@@ -241,7 +241,7 @@ func (l *Looker) gather(ctx, lists context.Context, now time.Time) *facts {
 	}
 	told := map[string]bool{} // checks of controllers and caches
 	reasons := map[string]string{}
-	checks := l.m.Checks()
+	checks := l.m.Health()
 	for _, c := range checks {
 		reasons[c.Name] = c.Reason
 	}

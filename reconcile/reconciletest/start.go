@@ -3,8 +3,7 @@ package reconciletest
 import (
 	"context"
 	"log/slog"
-	"net/http"
-	"net/http/httptest"
+	"slices"
 	"testing"
 	"time"
 
@@ -39,9 +38,8 @@ func Start(t testing.TB, runners ...reconcile.Runner) {
 		}
 	})
 	for begun := time.Now(); ; _ = sleep(ctx, time.Millisecond) {
-		answer := httptest.NewRecorder()
-		m.Ready().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "http://localhost/", nil))
-		if answer.Code == http.StatusOK {
+		waits := slices.DeleteFunc(m.Ready(), func(c reconcile.Check) bool { return c.OK })
+		if len(waits) == 0 {
 			return
 		}
 		select {
@@ -50,7 +48,7 @@ func Start(t testing.TB, runners ...reconcile.Runner) {
 		default:
 		}
 		if time.Since(begun) >= patienceToStart {
-			t.Fatalf("reconciletest: Start: not ready after %v:\n%s", patienceToStart, answer.Body)
+			t.Fatalf("reconciletest: Start: not ready after %v: %+v", patienceToStart, waits)
 		}
 	}
 }

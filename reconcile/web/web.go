@@ -17,6 +17,7 @@ import (
 
 	"github.com/tendhq/tend/internal/ascii"
 	"github.com/tendhq/tend/internal/body"
+	"github.com/tendhq/tend/internal/origin"
 	"github.com/tendhq/tend/metrics"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/program"
@@ -52,7 +53,7 @@ type Options struct {
 	Pprof bool
 	// Hosts are the names that requests may ask for, besides localhost and IP addresses,
 	// on every path but /livez and /readyz, which answer others with a status alone; "*" allows
-	// all. Default: the Manager's Hosts.
+	// all. Default: none.
 	Hosts []string
 	// Allow is asked before every request but those for /livez and /readyz; an error
 	// refuses it with status 403, and its text is what the caller is told. It may look at
@@ -97,9 +98,6 @@ func (o *Options) build(m *reconcile.Manager, stored []objects.Kind) (http.Handl
 		o.Metrics = metrics.New(m)
 	}
 	hosts := slices.Clone(o.Hosts)
-	if o.Hosts == nil {
-		hosts = slices.Clone(m.Hosts)
-	}
 	scrape, err := o.scrape()
 	if err != nil {
 		return nil, err
@@ -115,8 +113,8 @@ func (o *Options) build(m *reconcile.Manager, stored []objects.Kind) (http.Handl
 		return nil, fmt.Errorf("web: New: %w", err)
 	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /livez", limited(o.probe(checked(m.Live()))))
-	mux.Handle("GET /readyz", limited(o.probe(checked(m.Ready()))))
+	mux.Handle("GET /livez", limited(o.probe(m.Live, hosts)))
+	mux.Handle("GET /readyz", limited(o.probe(m.Ready, hosts)))
 	mux.Handle("GET /healthz", o.allowed(limited(health(m))))
 	mux.Handle("GET /metrics", o.allowed(limited(scrape)))
 	mux.Handle("/debug", o.allowed(shown))
@@ -180,19 +178,19 @@ func (o *Options) list(w http.ResponseWriter, _ *http.Request) {
 	_, _ = io.WriteString(w, page.String()) // a client that went away is no news
 }
 
-// byName checks the names that requests ask for.
+// byName checks the names that requests ask for, but those of probes, which do so themselves. No browser
+// guesses at the type of what is served.
 func byName(mux *http.ServeMux, hosts []string) http.Handler {
-	guarded := reconcile.AllowHosts(mux, hosts...)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/livez" && r.URL.Path != "/readyz" || reconcile.CheckHost(r, hosts...) == nil {
-			guarded.ServeHTTP(w, r)
-			return
-		}
-		// A probe by another name gets the status, which shows nothing. The Manager knows no such name as "".
 		w.Header().Set("X-Content-Type-Options", "nosniff")
-		unnamed := r.Clone(r.Context())
-		unnamed.Host = ""
-		mux.ServeHTTP(w, unnamed)
+		if r.URL.Path != "/livez" && r.URL.Path != "/readyz" {
+			if err := origin.CheckHost(r, hosts); err != nil {
+				body.Within(w, r, readTime) // it is not read
+				http.Error(w, err.Error(), http.StatusForbidden)
+				return
+			}
+		}
+		mux.ServeHTTP(w, r)
 	})
 }
 
@@ -282,64 +280,58 @@ func allow(h http.Handler, ask func(*http.Request) error) http.Handler {
 	})
 }
 
-// checked is a handler of the Manager's behind the check of Options.Hosts, which counts in
-// place of its own.
-func checked(h http.Handler) http.Handler {
+// probe answers with the status of the checks, and says what they are to those that may read /healthz.
+func (o *Options) probe(of func() []reconcile.Check, hosts []string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		local := *r
-		if r.Host != "" { // else it is a probe for a host that Hosts does not allow
-			local.Host = "localhost"
+		checks := of()
+		if o.Allow == nil && origin.CheckHost(r, hosts) == nil {
+			writeJSON(w, checks)
+			return
 		}
-		h.ServeHTTP(w, &local)
-	})
-}
-
-// probe is h as it may be served to callers that Allow was not asked about.
-func (o *Options) probe(h http.Handler) http.Handler {
-	if o.Allow == nil {
-		return h
-	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s := &statusOnly{header: make(http.Header), code: http.StatusOK}
-		h.ServeHTTP(s, r)
+		code := status(checks)
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		w.WriteHeader(s.code)
-		_, _ = fmt.Fprintln(w, http.StatusText(s.code)) // a client that went away is no news
+		w.WriteHeader(code)
+		_, _ = fmt.Fprintln(w, http.StatusText(code)) // a client that went away is no news
 	})
 }
 
-// statusOnly keeps the status of an answer and drops the rest.
-type statusOnly struct {
-	header http.Header
-	code   int
+func status(checks []reconcile.Check) int {
+	if slices.ContainsFunc(checks, func(c reconcile.Check) bool { return !c.OK }) {
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusOK
 }
 
-func (s *statusOnly) Header() http.Header         { return s.header }
-func (s *statusOnly) WriteHeader(code int)        { s.code = code }
-func (s *statusOnly) Write(p []byte) (int, error) { return len(p), nil }
+func writeJSON(w http.ResponseWriter, checks []reconcile.Check) {
+	w.Header().Set("Content-Type", "application/json")
+	code := status(checks)
+	w.WriteHeader(code)
+	_ = ascii.EncodeJSON(w, struct {
+		OK     bool              `json:"ok"`
+		Checks []reconcile.Check `json:"checks"`
+	}{code == http.StatusOK, checks}, "") // a client that went away is no news
+}
 
 // health is the checks for people, or as JSON where that is asked for.
 func health(m *reconcile.Manager) http.Handler {
-	asJSON := checked(m.Health())
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		checks := m.Health()
+		w.Header().Set("Cache-Control", "no-store")
 		if r.URL.Query().Get("format") == "json" || strings.Contains(r.Header.Get("Accept"), "application/json") {
-			asJSON.ServeHTTP(w, r)
+			writeJSON(w, checks)
 			return
 		}
 		var text strings.Builder
-		status := http.StatusOK
-		for _, c := range m.Checks() {
+		for _, c := range checks {
 			if c.OK {
 				fmt.Fprintf(&text, "ok    %s\n", ascii.Line(c.Name))
-				continue
+			} else {
+				fmt.Fprintf(&text, "FAIL  %s: %s\n", ascii.Line(c.Name), ascii.Line(c.Reason)) // errors.Join has a line for each
 			}
-			status = http.StatusServiceUnavailable
-			fmt.Fprintf(&text, "FAIL  %s: %s\n", ascii.Line(c.Name), ascii.Line(c.Reason)) // errors.Join has a line for each
 		}
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		w.Header().Set("Cache-Control", "no-store")
-		w.WriteHeader(status)
-		_, _ = w.Write([]byte(text.String())) // a client that went away is no news
+		w.WriteHeader(status(checks))
+		_, _ = io.WriteString(w, text.String()) // a client that went away is no news
 	})
 }
 

@@ -17,11 +17,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
-
-	"github.com/tendhq/tend/metrics"
 	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/web"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
 	"github.com/tendhq/tend/store/etcd"
@@ -110,8 +107,8 @@ func serveCache(t *testing.T, p *process) *served {
 		t.Fatal(err)
 	}
 	m := &reconcile.Manager{Logger: quiet}
-	registry := prometheus.NewRegistry()
-	if err := errors.Join(m.Register(cached), registry.Register(metrics.New(m))); err != nil {
+	pages, err := web.New(m, nil)
+	if err := errors.Join(err, m.Register(cached)); err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan error, 1)
@@ -121,13 +118,9 @@ func serveCache(t *testing.T, p *process) *served {
 			t.Errorf("Run: %v", err)
 		}
 	})
-	mux := http.NewServeMux()
-	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	mux.Handle("/healthz", m.Health())
-	mux.Handle("/readyz", m.Ready())
-	web := httptest.NewServer(mux)
-	t.Cleanup(web.Close)
-	return &served{url: web.URL}
+	server := httptest.NewServer(pages)
+	t.Cleanup(server.Close)
+	return &served{url: server.URL}
 }
 
 // ask gets one of the program's pages.

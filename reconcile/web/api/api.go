@@ -17,7 +17,6 @@ import (
 
 	"github.com/tendhq/tend/internal/body"
 	"github.com/tendhq/tend/internal/origin"
-	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/objects"
 )
@@ -79,7 +78,7 @@ type Options struct {
 	// and is told to the caller. It may look at r's headers and connection, not at its
 	// body. Default: nothing is allowed.
 	Allow func(r *http.Request, a Access) error
-	// Hosts are the names that requests may ask for, as in [reconcile.CheckHost].
+	// Hosts are the names that requests may ask for, as those of web.Options.
 	Hosts []string
 	// Timeout bounds a request that is no watch, its body with it; its answer has 30 s
 	// more to go out. Default 30 s.
@@ -232,7 +231,7 @@ func (h *handler) audit(r *http.Request, a Access, err error) {
 
 // prepare finds out what a request wants, and whether that is allowed.
 func (h *handler) prepare(r *http.Request) (a Access, q url.Values, err error) {
-	if err := reconcile.CheckHost(r, h.o.Hosts...); err != nil {
+	if err := origin.CheckHost(r, h.o.Hosts); err != nil {
 		return a, nil, &failure{http.StatusForbidden, err}
 	}
 	// Reads too: a browser sends those of any page, and a watch takes a place.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/internal/body"
+	"github.com/tendhq/tend/internal/origin"
 	"github.com/tendhq/tend/queue/ratelimit"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/depend"
@@ -55,7 +56,7 @@ type Options struct {
 	// Hosts are the names that requests may ask for, besides localhost and IP
 	// addresses: the server's own, and those of a proxy that passes them on. Others
 	// are refused, because any web site can give its own name the server's address
-	// and read what is served there; see [reconcile.CheckHost]. A "*" allows all.
+	// and read what is served there (DNS rebinding). A "*" allows all.
 	Hosts []string
 	// Timeout is how long one page may take to make. Default 5 s.
 	Timeout time.Duration
@@ -193,7 +194,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(h.o.Timeout + writeTime)) // where it can be set
 	body.Within(w, r, h.o.Timeout)
 	protect(w.Header())
-	if err := reconcile.CheckHost(r, h.o.Hosts...); err != nil {
+	if err := origin.CheckHost(r, h.o.Hosts); err != nil {
 		h.refuse(w, r, http.StatusForbidden, err.Error())
 		return
 	}

@@ -17,7 +17,7 @@ import (
 
 func (h *handler) overview() *overview {
 	v := &overview{
-		Checks: h.manager.Checks(), Graph: text(h.manager.Mermaid()), WakesWhat: h.manager.Graph(),
+		Checks: h.manager.Health(), Graph: text(h.manager.Mermaid()), WakesWhat: h.manager.Graph(),
 		// Empty lists: JSON's null is none, for those that go through them.
 		Controllers: []summary{}, Running: []runRow{}, Caches: []cacheView{},
 	}

@@ -209,7 +209,7 @@ func TestSecretsAppearNowhere(t *testing.T) {
 			t.Fatal(err)
 		}
 		quiet["the metrics"] = fmt.Sprint(must(registry.Gather()))
-		quiet["the health report"] = fmt.Sprintf("%+v", m.Checks())
+		quiet["the health report"] = fmt.Sprintf("%+v", m.Health())
 		for _, c := range []*reconcile.Controller[reconcile.Request]{outside, plain, cycle} {
 			quiet["the controllers' snapshots"] += string(must(json.Marshal(c.Snapshot()))) + string(must(json.Marshal(c.Queue().Stats())))
 			for e := range c.Queue().Snapshot() {

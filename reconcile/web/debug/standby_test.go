@@ -98,7 +98,7 @@ func TestPageSaysWhichSourceIsWaitedFor(t *testing.T) {
 		go func() { done <- m.Run(ctx) }() // ends at cancel
 		time.Sleep(time.Hour)
 		wantAll(t, get(t, h, http.StatusOK, "format", "text"), "runs nothing: source list has not listed everything yet", "controller things", "none: no shard is held")
-		if check := m.Checks(); !check[0].OK || !check[1].OK {
+		if check := m.Health(); !check[0].OK || !check[1].OK {
 			t.Errorf("%v, want that nothing is wrong", check)
 		}
 		close(listed)

@@ -1,4 +1,4 @@
-package reconcile_test
+package webhook_test
 
 import (
 	"bytes"
@@ -22,12 +22,12 @@ import (
 	"github.com/tendhq/tend/internal/pipes"
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
-	"github.com/tendhq/tend/reconcile/lease"
+	"github.com/tendhq/tend/reconcile/webhook"
 )
 
-func newWebhook(t *testing.T, edit func(*reconcile.WebhookOptions[string])) *reconcile.Webhook[string] {
+func newWebhook(t *testing.T, edit func(*webhook.Options[string])) *webhook.Handler[string] {
 	t.Helper()
-	o := reconcile.WebhookOptions[string]{
+	o := webhook.Options[string]{
 		Auth: func(r *http.Request, _ []byte) error {
 			if r.Header.Get("Authorization") != "secret" {
 				return errors.New("wrong secret: wanted secret")
@@ -48,7 +48,11 @@ func newWebhook(t *testing.T, edit func(*reconcile.WebhookOptions[string])) *rec
 	if edit != nil {
 		edit(&o)
 	}
-	return must[*reconcile.Webhook[string]](t)(reconcile.NewWebhook("hook", &o))
+	h, err := webhook.New("hook", &o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
 }
 
 func call(h http.Handler, method, auth, body string) *httptest.ResponseRecorder {
@@ -80,7 +84,7 @@ func TestWebhookCallsCoalesceAndAnswer202(t *testing.T) {
 		if n := r.count(); n < 1 || n > 2 {
 			t.Errorf("got %d runs of 100 calls, want 1 or 2", n)
 		}
-		if err := run.end(); err != nil {
+		if err := run(); err != nil {
 			t.Fatal(err)
 		}
 		expect(t, "after the stop", call(h, "POST", "secret", "k").Code, http.StatusServiceUnavailable)
@@ -93,7 +97,7 @@ func TestWebhookRefusesWhatItShould(t *testing.T) {
 		r := record[string](nil)
 		logger, lines := quiet()
 		c := newController(t, r, &reconcile.Options[string]{Logger: logger})
-		h := newWebhook(t, func(o *reconcile.WebhookOptions[string]) {
+		h := newWebhook(t, func(o *webhook.Options[string]) {
 			o.Known = func(k string) bool { return k != "unknown" }
 		})
 		if err := c.Watch(h.Source()); err != nil {
@@ -170,10 +174,13 @@ func callFor[K comparable](t *testing.T, keys ...K) int {
 	t.Helper()
 	r := record[K](nil)
 	c := newController(t, r, nil)
-	h := must[*reconcile.Webhook[K]](t)(reconcile.NewWebhook("hook", &reconcile.WebhookOptions[K]{
+	h, err := webhook.New("hook", &webhook.Options[K]{
 		Auth: func(*http.Request, []byte) error { return nil },
 		Keys: func(*http.Request, []byte) ([]K, error) { return keys, nil },
-	}))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := c.Watch(h.Source()); err != nil {
 		t.Fatal(err)
 	}
@@ -199,7 +206,7 @@ func TestWebhookVerifiesASignatureOverItsBody(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := record[string](nil)
 		c := newController(t, r, nil)
-		h := newWebhook(t, func(o *reconcile.WebhookOptions[string]) {
+		h := newWebhook(t, func(o *webhook.Options[string]) {
 			o.Auth = func(r *http.Request, body []byte) error {
 				read, err := io.ReadAll(r.Body) // the old way to do it works too
 				if err != nil || !bytes.Equal(read, body) {
@@ -267,7 +274,7 @@ func (c *counting) Read(p []byte) (int, error) {
 func TestWebhookBoundsItsCalls(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c := newController(t, record[string](nil), nil)
-		h := newWebhook(t, func(o *reconcile.WebhookOptions[string]) {
+		h := newWebhook(t, func(o *webhook.Options[string]) {
 			o.MaxCalls = 2
 			o.Keys = func(*http.Request, []byte) ([]string, error) { panic("boom") }
 		})
@@ -310,7 +317,7 @@ func TestWebhookRefusesAKeyThatKnownPanicsAt(t *testing.T) {
 		r := record[string](nil)
 		logger, lines := quiet()
 		c := newController(t, r, &reconcile.Options[string]{Logger: logger})
-		h := newWebhook(t, func(o *reconcile.WebhookOptions[string]) {
+		h := newWebhook(t, func(o *webhook.Options[string]) {
 			o.Known = func(k string) bool {
 				if k == "bad" {
 					panic("boom")
@@ -381,14 +388,7 @@ func TestWebhookSaysThatAKeyIsAnotherServers(t *testing.T) {
 		r := record[string](nil)
 		c := newController(t, r, &reconcile.Options[string]{
 			Placement: p,
-			Hash: func(k string) uint64 {
-				shard := int(k[0] - '0')
-				for h := uint64(0); ; h++ {
-					if lease.Shard(h, 2) == shard {
-						return h
-					}
-				}
-			},
+			Hash:      byFirstDigit,
 		})
 		h := newWebhook(t, nil)
 		if err := c.Watch(h.Source()); err != nil {
@@ -410,6 +410,79 @@ func TestWebhookSaysThatAKeyIsAnotherServers(t *testing.T) {
 		expectList(t, "runs", r.keys(), "0-a", "0-c", "1-b")
 	})
 }
+
+// A webhook answers all the time, also while its server gains shards: it has nothing to list for
+// them, and its source is not ended and started again.
+//
+// Negative control: without a call of Again the second shard began another run of the source.
+func TestWebhookGoesOnWhenAShardIsGained(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p := newHandPlaced(2)
+		c := newController(t, record[string](nil), &reconcile.Options[string]{Placement: p, Hash: byFirstDigit})
+		source, begun := newWebhook(t, nil).Source(), 0
+		run := source.Run
+		source.Run = func(ctx context.Context, to reconcile.Sink[string]) error {
+			begun++
+			return run(ctx, to)
+		}
+		if err := c.Watch(source); err != nil {
+			t.Fatal(err)
+		}
+		start(t, c)
+		p.give(0)
+		p.give(1)
+		pass(time.Minute)
+		expect(t, "runs of the source", begun, 1)
+	})
+}
+
+// A webhook may be a part of a source of the program's own: what is in its sink is asked all the same.
+func TestWebhookInAnotherSource(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p := newHandPlaced(2)
+		c := newController(t, record[string](nil), &reconcile.Options[string]{Placement: p, Hash: byFirstDigit})
+		h := newWebhook(t, nil)
+		if err := c.Watch(reconcile.Source[string]{Name: "around", Run: func(ctx context.Context, to reconcile.Sink[string]) error {
+			return h.Source().Run(ctx, around{to})
+		}}); err != nil {
+			t.Fatal(err)
+		}
+		start(t, c)
+		p.give(0)
+		expect(t, "ours", call(h, "POST", "secret", "0-a").Code, http.StatusAccepted)
+		expect(t, "another's", call(h, "POST", "secret", "1-a").Code, http.StatusServiceUnavailable)
+		expect(t, "refused", call(h, "POST", "guess", "0-a").Code, http.StatusUnauthorized)
+		expect(t, "skipped", c.Snapshot().Sources[0].Skipped, 2)
+	})
+}
+
+type around struct{ reconcile.Sink[string] }
+
+func (a around) Unwrap() reconcile.Sink[string] { return a.Sink }
+
+// A sink that no controller made is told nothing but keys.
+func TestWebhookFeedsAnySink(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		h := newWebhook(t, nil)
+		ctx, stop := context.WithCancel(t.Context())
+		to := make(keysOnly, 1)
+		done := make(chan error, 1)
+		go func() { done <- h.Source().Run(ctx, to) }()
+		synctest.Wait()
+		expect(t, "refused", call(h, "POST", "guess", "a").Code, http.StatusUnauthorized)
+		expect(t, "taken", call(h, "POST", "secret", "a").Code, http.StatusAccepted)
+		expect(t, "key", <-to, "a")
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+type keysOnly chan string
+
+func (k keysOnly) Add(key string, _ queue.AddOptions) error { k <- key; return nil }
+func (k keysOnly) Synced()                                  {}
 
 // A caller that sends slowly, or stops in the middle, holds one request and nothing else: the
 // server's own timeouts end it, and no key of it is queued.
@@ -463,23 +536,6 @@ func TestWebhookWaitsForNoBodyThatItDoesNotRead(t *testing.T) {
 	})
 }
 
-// The same holds for the checks, and for what AllowHosts refuses.
-func TestHealthWaitsForNoBody(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		l := pipes.Serve(new(reconcile.Manager).Health())
-		defer l.Close()
-		for host, want := range map[string]int{"localhost": http.StatusOK, "evil.example": http.StatusForbidden} {
-			c := l.Send("GET / HTTP/1.1", "Host: "+host, "Content-Length: 1")
-			defer c.Close()
-			code, text, err := pipes.Answer(c)
-			if err != nil {
-				t.Errorf("half a request to %s is answered %d %s, %v", host, code, text, err)
-			}
-			expect(t, host, code, want)
-		}
-	})
-}
-
 // Whatever is sent is answered with one of the statuses that are documented, and
 // a caller that is refused causes nothing, whatever it sends.
 func FuzzWebhook(f *testing.F) {
@@ -521,24 +577,25 @@ func FuzzWebhook(f *testing.F) {
 func TestWebhookNeedsItsParts(t *testing.T) {
 	auth := func(*http.Request, []byte) error { return nil }
 	keys := func(*http.Request, []byte) ([]string, error) { return nil, nil }
-	for _, o := range []reconcile.WebhookOptions[string]{
+	for _, o := range []webhook.Options[string]{
 		{Keys: keys}, {Auth: auth}, {Auth: auth, Keys: keys, MaxBody: -1}, {Auth: auth, Keys: keys, MaxCalls: -1}, {Auth: auth, Keys: keys, MaxCalls: math.MaxInt},
 	} {
-		if _, err := reconcile.NewWebhook("hook", &o); err == nil {
-			t.Errorf("NewWebhook(%+v) gave no error", o)
+		if _, err := webhook.New("hook", &o); err == nil {
+			t.Errorf("New(%+v) gave no error", o)
 		}
 	}
-	if _, err := reconcile.NewWebhook("", &reconcile.WebhookOptions[string]{Auth: auth, Keys: keys}); err == nil {
-		t.Error("NewWebhook without a name gave no error")
+	if _, err := webhook.New("", &webhook.Options[string]{Auth: auth, Keys: keys}); err == nil {
+		t.Error("New without a name gave no error")
 	}
 }
 
 func TestWebhookIsRunByOneController(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		h := newWebhook(t, nil)
-		var told failures[string]
+		var told []reconcile.Failure[string]
+		hear := func(f reconcile.Failure[string]) { told = append(told, f) }
 		a := newController(t, record[string](nil), nil)
-		b := newController(t, record[string](nil), &reconcile.Options[string]{Hooks: reconcile.Hooks[string]{OnError: told.hear}})
+		b := newController(t, record[string](nil), &reconcile.Options[string]{Hooks: reconcile.Hooks[string]{OnError: hear}})
 		for _, c := range []*reconcile.Controller[string]{a, b} {
 			if err := c.Watch(h.Source()); err != nil {
 				t.Fatal(err)
@@ -546,8 +603,8 @@ func TestWebhookIsRunByOneController(t *testing.T) {
 			start(t, c)
 		}
 		synctest.Wait()
-		if fs := told.list(); len(fs) == 0 || !strings.Contains(fs[0].Err.Error(), "another controller") {
-			t.Errorf("OnError heard %v", fs)
+		if len(told) == 0 || !strings.Contains(told[0].Err.Error(), "another controller") {
+			t.Errorf("OnError heard %v", told)
 		}
 	})
 }

@@ -1,4 +1,4 @@
-package reconcile_test
+package webhook_test
 
 import (
 	"context"
@@ -13,18 +13,19 @@ import (
 	"strings"
 
 	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/webhook"
 )
 
 // A webhook of a code host: each call is signed over its body with a secret that both
 // sides know.
-func ExampleNewWebhook() {
+func Example() {
 	secret := []byte("from a file that only this process may read")
 	signature := func(body []byte) []byte {
 		mac := hmac.New(sha256.New, secret)
 		mac.Write(body)
 		return []byte("sha256=" + hex.EncodeToString(mac.Sum(nil)))
 	}
-	hook, err := reconcile.NewWebhook("pushes", &reconcile.WebhookOptions[string]{
+	hook, err := webhook.New("pushes", &webhook.Options[string]{
 		Auth: func(r *http.Request, body []byte) error {
 			if !hmac.Equal([]byte(r.Header.Get("X-Hub-Signature-256")), signature(body)) {
 				return errors.New("wrong signature")
