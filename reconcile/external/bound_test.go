@@ -542,7 +542,8 @@ func TestCreatesAgainstAFailingCloudReachTheBound(t *testing.T) {
 			s.declareAll()
 			s.begin()
 			defer func() { s.stop() }()
-			least := atRate(s.n, c.granted)
+			// What failed last, and several times in a row, waits out its backoff.
+			least := atRate(s.n, c.granted) + time.Second
 			b := s.counted(bound{name: name, least: least, ratio: 1.1, unstated: s.limits.Write.Ceiling > 0}, 10*least, func() bool { return s.made() >= s.n })
 			// A look follows each create, also each of the n/9 that fail, and a tenth of the reads
 			// fail, too; besides there is a list an interval.

@@ -54,9 +54,11 @@ func TestReadsThatAreFollowedByWritesEndBesideBoth(t *testing.T) {
 					return reconcile.Result{RequeueAfter: time.Millisecond}, nil
 				})
 				for _, sort := range []string{"r", "w", "both"} {
+					mu.Lock()
 					for i := range each {
 						last[fmt.Sprint(sort, i)] = time.Now()
 					}
+					mu.Unlock()
 					addAll(t, ctrl, sort, each)
 				}
 				time.Sleep(4 * time.Minute)
