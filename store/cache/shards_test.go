@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -934,7 +935,8 @@ func TestShardThatIsLostDuringASnapshotCostsNoOther(t *testing.T) {
 	})
 }
 
-// A snapshot says since when the cache waits for the shard that it waits for longest.
+// A snapshot says since when the cache waits for the shard that it waits for longest, and Health
+// which shards have been waited for longer than ten seconds.
 //
 // Negative control: mutant "the time of the shard asked for last is shown".
 func TestSnapshotTellsHowLongShardsAreWaitedFor(t *testing.T) {
@@ -955,11 +957,23 @@ func TestSnapshotTellsHowLongShardsAreWaitedFor(t *testing.T) {
 				t.Errorf("%+v after %v, want that it waits since the first was asked for", s, time.Since(begun))
 			}
 		}
+		time.Sleep(10*time.Second - time.Since(begun))
+		waits := "waits for the objects of shards [1 2 3"
+		if err := w.c.Health(); err != nil && strings.Contains(err.Error(), "waits for") {
+			t.Errorf("unhealthy after ten seconds: %v", err)
+		}
+		time.Sleep(1)
+		if err := w.c.Health(); err == nil || !strings.Contains(err.Error(), waits) {
+			t.Errorf("Health after more than ten seconds: %v, want that it %s…", err, waits)
+		}
 		close(g.list)
 		close(g.watch)
 		time.Sleep(time.Minute)
-		if s := w.c.Snapshot().Shards; len(s.Ready) != shards || len(s.Waiting) != 0 || !s.Since.IsZero() {
+		if s := w.c.Snapshot().Shards; len(s.Ready) != shards || !slices.IsSorted(s.Ready) || len(s.Waiting) != 0 || !s.Since.IsZero() {
 			t.Errorf("%+v in the end, want that it waits for none", s)
+		}
+		if err := w.c.Health(); err != nil {
+			t.Errorf("Health in the end: %v", err)
 		}
 	})
 }
