@@ -160,7 +160,7 @@ func TestSnapshotTellsSinceWhenAConsumerIsBehind(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer b.Close()
+		t.Cleanup(func() { b.Close() })
 		s := newStore(t, b)
 		c, err := cache.New(s, nil)
 		if err != nil {
