@@ -98,6 +98,15 @@ func TestEachSequenceCanBeLeftAtAnyElement(t *testing.T) {
 				}
 			}
 		}
+		for ch := range seen.Changes(ctx) { // what was there, and then what comes
+			if ch.Synced {
+				if _, err := things.Create(ctx, &thing{Meta: store.Meta{Name: "new"}}); err != nil {
+					t.Error(err)
+				}
+			} else if !ch.Initial {
+				break
+			}
+		}
 	})
 }
 
