@@ -257,6 +257,18 @@ func TestABrokenFileChangesNothing(t *testing.T) {
 	}
 }
 
+// Some editors begin a file with a byte order mark.
+//
+// Seen to fail when it was handed to Decode.
+func TestAByteOrderMarkIsNoPartOfTheFile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, "\uFEFF"+list("a", 1), nil)
+		w.settle()
+		w.expect("a:1")
+		w.expectLeft("")
+	})
+}
+
 func TestAFileThatIsGoneOrUnreadableChangesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, list("a", 1), nil)
