@@ -12,8 +12,16 @@ import (
 	_ "github.com/tendhq/tend/store/memory"
 )
 
+func init() {
+	store.Register("fails", func(context.Context, string) (store.Backend, error) {
+		return (*struct{ store.Backend })(nil), errors.New("down")
+	})
+}
+
 // A store is opened by its URL where its package is imported; what is wrong with a URL, or
 // which import is missing, is said.
+//
+// Seen to fail with each condition of the openers taken away, and with a nil pointer handed on.
 func TestStoresAreOpenedByURL(t *testing.T) {
 	for _, url := range []string{"memory", "memory:", "file:" + filepath.Join(t.TempDir(), "a"), "file://" + filepath.Join(t.TempDir(), "b")} {
 		b, err := store.Open(t.Context(), url)
@@ -48,8 +56,10 @@ func TestStoresAreOpenedByURL(t *testing.T) {
 			}
 		}
 	}
-	if b, err := store.Open(t.Context(), "file:"+t.TempDir()); err == nil || b != nil {
-		t.Errorf("a folder is opened: %v, %v", b, err)
+	for _, url := range []string{"file:" + t.TempDir(), "fails:x"} {
+		if b, err := store.Open(t.Context(), url); err == nil || b != nil {
+			t.Errorf("%s is opened: %v, %v", url, b, err)
+		}
 	}
 }
 

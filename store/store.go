@@ -137,6 +137,9 @@ func (s *core) init(spec, status shape.Shape, errTypes error) error {
 // Kind returns the kind that the store is for.
 func (s *Store[S, T]) Kind() string { return s.kind }
 
+// Encrypted reports whether Options.Encryption was set.
+func (s *Store[S, T]) Encrypted() bool { return s.crypt != nil }
+
 // RequiresGuard reports whether Options.RequireGuard was set.
 func (s *Store[S, T]) RequiresGuard() bool { return s.guarded }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -130,7 +131,8 @@ func New[S, T any](s *store.Store[S, T], c *cache.Cache[S, T], path string, o *O
 	f.inspection, _ = reconcile.Inspect(f.controller)
 	err = f.controller.Watch(
 		reconcile.Source[reconcile.Request]{Name: "file", Run: f.follow},
-		reconcile.Map(c, f.altered),
+		// Urgent, so that an edit that is in the way for days holds up nothing else for its backoff.
+		reconcile.MapWith(c, f.altered, &reconcile.MapOptions[S, T]{Urgent: true, KeepAttempts: true}),
 	)
 	return f, err
 }
@@ -246,19 +248,32 @@ func (f *File[S, T]) setRead(next *content, err error) (news bool) {
 }
 
 // altered wakes the file when an object is not as it declares, because others changed or
-// deleted it, or because the object before it is gone at last.
+// deleted it, or because the object before it is gone at last; and when what was in the way is over.
 func (f *File[S, T]) altered(_ context.Context, old, now *store.Object[S, T]) ([]reconcile.Request, error) {
 	o := now
 	if o == nil {
 		o = old
 	}
 	f.mu.Lock()
-	want := f.declared[o.Key()]
+	want, conflict := f.declared[o.Key()], errors.Is(f.failed, store.ErrOwned)
 	f.mu.Unlock()
-	if want == nil || now != nil && (now.Deleting() || f.store.Declares(want, now)) {
+	switch {
+	case want == nil, now != nil && now.Deleting():
+		return nil, nil
+	case now == nil || old == nil && !f.store.Declares(want, now):
+		return []reconcile.Request{f.key}, nil
+	case old == nil || sameDeclared(old, now):
+		return nil, nil // such as a new status, of an object with a conflict too
+	}
+	if is := f.store.Declares(want, now); is && !(conflict && !f.store.Declares(want, old)) {
 		return nil, nil
 	}
 	return []reconcile.Request{f.key}, nil
+}
+
+// sameDeclared reports whether nothing has changed that a file can declare.
+func sameDeclared[S, T any](a, b *store.Object[S, T]) bool {
+	return a.UID == b.UID && a.Generation == b.Generation && maps.Equal(a.Labels, b.Labels) && maps.Equal(a.Annotations, b.Annotations)
 }
 
 // reconcile applies the latest content.

@@ -31,6 +31,9 @@ type Event struct {
 	// Count is how often it has happened; a [Log] raises it instead of keeping each.
 	// From [Record] it is 1.
 	Count int
+	// Encrypted says that objects of the kind are encrypted where they are stored, and what
+	// the event says should be too.
+	Encrypted bool
 }
 
 // Recorder takes events, from many goroutines, during the run that makes them: one that takes
@@ -68,6 +71,7 @@ func record[S, T any](ctx context.Context, s *store.Store[S, T], o *store.Object
 	}
 	e.Message = store.Clip(s.Redact(e.Message, o))
 	e.Kind, e.Key, e.UID, e.Time, e.Count = s.Kind(), o.Key(), o.UID, wall.Now(), 1
+	e.Encrypted = s.Encrypted()
 	if err := contain.Call(func() error { return to(ctx, e) }); err != nil {
 		reconcile.Logger(ctx).Warn("event was not recorded", "reason", e.Reason, "key", e.Key, "err", store.Brief(err))
 	}

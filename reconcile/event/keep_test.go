@@ -1,6 +1,7 @@
 package event_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -31,7 +32,7 @@ func TestKeptEventsAreBoundedAndOutliveTheProcess(t *testing.T) {
 			return messages
 		}
 		process := func(f func(l *event.Log)) {
-			l := must(event.Keep(b, 20))
+			l := must(event.Keep(b, 20, nil))
 			ctx, cancel := context.WithCancel(t.Context())
 			done := make(chan error, 1)
 			go func() { done <- l.Run(ctx) }() // ends at cancel
@@ -65,7 +66,101 @@ func TestKeptEventsAreBoundedAndOutliveTheProcess(t *testing.T) {
 			t.Errorf("of a hundred more, %d are kept: %q", len(got), got)
 		}
 	})
-	if _, err := event.Keep(must(memory.New(nil)), 0); err == nil {
+	if _, err := event.Keep(must(memory.New(nil)), 0, nil); err == nil {
 		t.Error("no events at all were to be kept")
 	}
+}
+
+type vault struct {
+	Path     string
+	Password string `tend:"secret"`
+}
+
+// A kept event is as well protected as its object: what is secret is not in it, and that of an
+// encrypted kind is encrypted, or kept without its text if Keep was given no Encryption.
+//
+// Seen to fail: a Keep without an Encryption stored every text in plain, and one that looked at
+// nothing but its own Encryption stored that of the encrypted kind.
+func TestKeptEventsAreAsWellProtectedAsTheirObjects(t *testing.T) {
+	crypt := func(id string) *store.Encryption {
+		return must(store.NewEncryption([]store.EncryptionKey{{ID: id, Secret: bytes.Repeat([]byte("k"), 32)}}, nil))
+	}
+	for _, c := range []struct {
+		name          string
+		object, event *store.Encryption
+		plain         bool   // the message is in the store's bytes
+		kept          string // the message of the kept event
+	}{
+		{"both encrypted", crypt("one"), crypt("two"), false, "no room at /srv for (secret)"},
+		{"no encryption of events", crypt("one"), nil, false, "(not kept: the kind is encrypted, and event.Keep has no Encryption)"},
+		{"no encryption", nil, nil, true, "no room at /srv for (secret)"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			b := must(memory.New(&memory.Options{Encode: true}))
+			vaults := must(store.New(b, "vault", &store.Options[vault, struct{}]{Encryption: c.object}))
+			l := must(event.Keep(b, 20, c.event))
+			ctx, cancel := context.WithCancel(event.With(t.Context(), l.Record))
+			done := make(chan error, 1)
+			go func() { done <- l.Run(ctx) }() // ends at cancel
+			o := must(vaults.Create(ctx, &store.Object[vault, struct{}]{Meta: store.Meta{Name: "a"}, Spec: vault{"/srv", "open sesame"}}))
+			event.Warn(ctx, vaults, o, "NoRoom", "no room at "+o.Spec.Path+" for "+o.Spec.Password)
+			synctest.Wait()
+			cancel()
+			if err := <-done; err != nil || l.Dropped() != 0 {
+				t.Errorf("%s: Run: %v, %d dropped", c.name, err, l.Dropped())
+			}
+			for _, r := range must(b.List(t.Context(), "event", store.ListOptions{})).Records {
+				data := must(r.Encode())
+				if bytes.Contains(data, []byte("no room")) != c.plain || bytes.Contains(data, []byte("sesame")) {
+					t.Errorf("%s: the store has\n%s", c.name, data)
+				}
+			}
+			n := 0
+			for o, err := range must(store.New(b, "event", &store.Options[event.Event, struct{}]{Encryption: c.event})).All(t.Context(), store.Selector{}) {
+				if n++; err != nil || o.Spec.Message != c.kept || o.Spec.Reason != "NoRoom" || !o.Spec.Warning {
+					t.Errorf("%s: kept is %+v, %v", c.name, o, err)
+				}
+			}
+			if n != 1 {
+				t.Errorf("%s: %d events are kept", c.name, n)
+			}
+			if got := l.Events("vault", o.Key(), 0); len(got) != 1 || got[0].Message != "no room at /srv for (secret)" {
+				t.Errorf("%s: the page shows %+v", c.name, got)
+			}
+		})
+	}
+}
+
+// Events that cannot be decoded any more, as after their key was taken away, are the first to go,
+// and are in the way of none that happens again.
+//
+// Seen to fail: they stayed for ever beyond the bound, and their like was dropped each time.
+func TestKeptEventsThatCannotBeDecodedGoFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := must(memory.New(&memory.Options{Encode: true}))
+		for n, id := range []string{"old", "new"} { // a quarter of the new ones happened before
+			l := must(event.Keep(b, 20, must(store.NewEncryption([]store.EncryptionKey{{ID: id, Secret: bytes.Repeat([]byte("k"), 32)}}, nil))))
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error, 1)
+			go func() { done <- l.Run(ctx) }() // ends at cancel
+			for i := range 40 {
+				_ = l.Record(ctx, event.Event{Kind: "disk", Key: key, Reason: "Full", Message: fmt.Sprint(30*n + i), Time: time.Now(), Count: 1})
+				synctest.Wait()
+			}
+			cancel()
+			if err := <-done; err != nil || l.Dropped() != 0 {
+				t.Errorf("Run: %v, %d dropped", err, l.Dropped())
+			}
+		}
+		n, old := 0, 0
+		for _, r := range must(b.List(t.Context(), "event", store.ListOptions{})).Records {
+			n++
+			if bytes.Contains(must(r.Encode()), []byte("old")) {
+				old++
+			}
+		}
+		if n < 20 || n > 22 || old > 0 {
+			t.Errorf("%d events are stored, %d of them under the old key", n, old)
+		}
+	})
 }

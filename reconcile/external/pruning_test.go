@@ -11,12 +11,15 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/tendhq/tend/queue/ratelimit"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/external"
+	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/memory"
 )
@@ -121,6 +124,21 @@ func TestPruningSaysWhatItRefuses(t *testing.T) {
 		if reason := after(2 * time.Minute); reason != "" {
 			t.Errorf("two minutes after the cloud is back: %q", reason)
 		}
+		bucket, err := ratelimit.NewBucket("cloud", 1, 1)
+		ok(t, err)
+		with(func() {
+			broken = ratelimit.Throttled(bucket, time.Now().Add(90*time.Minute), errors.New("the quota is used up"))
+		})
+		if reason := after(time.Hour); reason != "" {
+			t.Errorf("a quota that is used up is a failure: %q", reason)
+		}
+		with(func() { broken, there["orphan"] = nil, true })
+		if was := made(); after(28*time.Minute) != "" || made() != was || left() != 2 {
+			t.Errorf("there were %d lists while the quota was used up", made()-was)
+		}
+		if reason := after(3 * time.Minute); reason != "" || left() != 1 {
+			t.Errorf("when there is budget again: %q, %d there", reason, left())
+		}
 		cancel()
 		ok(t, <-ended)
 		for _, want := range []string{"pruned", "key=orphan", "prune refused", "at most 1 may be deleted"} {
@@ -131,10 +149,89 @@ func TestPruningSaysWhatItRefuses(t *testing.T) {
 	})
 }
 
+// sharedStore is one that other processes can open.
+type sharedStore struct{ store.FullBackend }
+
+func (sharedStore) Shared() bool { return true }
+
+// listed is an inventory of a cloud with nothing in it, and how often it was listed.
+func listed(t *testing.T, b store.Backend) (*external.Inventory[struct{}, struct{}, string], *atomic.Int64) {
+	t.Helper()
+	disks, err := store.New[struct{}, struct{}](b, "disk", nil)
+	ok(t, err)
+	var lists atomic.Int64
+	v, err := external.NewInventory(&external.InventoryOptions[struct{}, struct{}, string]{
+		Store: disks, Installation: "here",
+		List: func(context.Context) iter.Seq2[string, error] {
+			lists.Add(1)
+			return func(func(string, error) bool) {}
+		},
+		Get:     func(context.Context, string) (string, bool, error) { return "", false, nil },
+		ID:      func(r string) string { return r },
+		IDOf:    func(o *store.Object[struct{}, struct{}]) string { return o.Name },
+		Owner:   func(string) (external.Mark, bool) { return external.Mark{}, false },
+		Compare: func(*store.Object[struct{}, struct{}], string) external.Observation { return external.Observation{} },
+		Delete:  func(context.Context, string) error { return nil },
+	})
+	ok(t, err)
+	return v, &lists
+}
+
+// Where other processes can open the store one server prunes at a time, unless the caller has
+// placed it otherwise.
+//
+// Seen to fail without the lease, and with one that took the place of the caller's.
+func TestPruningIsOneServersWork(t *testing.T) {
+	for _, everywhere := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			b, err := memory.New(nil)
+			ok(t, err)
+			logger := slog.New(slog.DiscardHandler)
+			ctx, cancel := context.WithCancel(t.Context())
+			var running sync.WaitGroup
+			listing := 0
+			var lists [2]*atomic.Int64
+			for i := range lists {
+				var v *external.Inventory[struct{}, struct{}, string]
+				v, lists[i] = listed(t, sharedStore{b})
+				o := &reconcile.Options[reconcile.Request]{Logger: logger}
+				if everywhere {
+					o.Placement = lease.EveryServer()
+				}
+				c, err := v.Pruning(time.Hour, o)
+				ok(t, err)
+				manager := reconcile.Manager{Logger: logger}
+				ok(t, manager.Register(c))
+				running.Go(func() { ok(t, manager.Run(ctx)) })
+			}
+			time.Sleep(3 * time.Hour)
+			synctest.Wait()
+			for _, n := range lists {
+				if n.Load() > 0 {
+					listing++
+				}
+			}
+			if want := map[bool]int{false: 1, true: 2}[everywhere]; listing != want {
+				t.Errorf("%d servers prune, want %d", listing, want)
+			}
+			cancel()
+			running.Wait()
+		})
+	}
+}
+
 func TestPruningIsRefusedWithoutAnInterval(t *testing.T) {
 	var none *external.Inventory[struct{}, struct{}, string]
 	if _, err := none.Pruning(time.Hour, nil); err == nil {
 		t.Error("there is no inventory, and no error")
+	}
+	b, err := memory.New(nil)
+	ok(t, err)
+	v, _ := listed(t, b)
+	for _, every := range []time.Duration{0, -time.Hour} {
+		if _, err := v.Pruning(every, nil); err == nil {
+			t.Errorf("an interval of %v is taken", every)
+		}
 	}
 }
 

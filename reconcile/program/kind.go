@@ -45,7 +45,7 @@ type Kind[S, T any] struct {
 	tracked bool
 	runs    map[store.Key]lastRun // with Track: of this process
 	tidyAt  int                   // so many runs
-	parked  map[string]parkedKey  // by the printed key, without Track: see followParked
+	parked  map[string]parkedKey  // by the printed key, without Track, replaced as a whole: see noteParked
 	wake    subscribers
 }
 
@@ -229,6 +229,8 @@ func (k *Kind[S, T]) Left() []Left {
 	return left
 }
 
+// look counts the objects of the cache. It holds no lock meanwhile, so that a run may end between
+// two objects: its end calls the followers, which look again.
 func (k *Kind[S, T]) look(list bool) (p Progress, left []Left) {
 	select {
 	case <-k.cache.Synced():
@@ -236,16 +238,18 @@ func (k *Kind[S, T]) look(list bool) (p Progress, left []Left) {
 	default:
 		return p, []Left{{Kind: k.cache.Kind(), Why: "the store has not been read yet"}}
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
 	broken := k.cache.Snapshot().Undecodable
 	total := 0
 	for o := range k.cache.All() {
 		total++
+		o, n, there := k.noted(o.Key())
+		if !there {
+			continue // it is gone since
+		}
 		if _, is := broken[o.Key()]; is {
 			continue // this is an earlier version of it
 		}
-		l, done := k.judgeLocked(o)
+		l, done := k.judge(o, n)
 		switch {
 		case o.Deleting():
 			p.Deleting++
@@ -274,9 +278,11 @@ func (k *Kind[S, T]) look(list bool) (p Progress, left []Left) {
 			left = append(left, k.unreadable(key, err))
 		}
 	}
+	k.mu.Lock()
 	if len(k.runs) > total {
 		k.tidyLocked()
 	}
+	k.mu.Unlock()
 	sortLeft(left)
 	return p, left
 }
@@ -295,15 +301,34 @@ func (k *Kind[S, T]) tidyLocked() {
 	}
 }
 
-// judgeLocked reports whether o is done, and if not what is in the way.
-func (k *Kind[S, T]) judgeLocked(o *store.Object[S, T]) (l Left, done bool) {
-	last := k.runs[o.Key()]
-	if last.uid != o.UID {
-		last = lastRun{}
+// noted is what this process knows of an object besides what the cache has.
+type noted struct {
+	tracked bool // runs count
+	last    lastRun
+	parked  parkedKey
+}
+
+// noted is an object and what is known besides. The object is read last: it is at least as new as
+// what the run that is noted saw and wrote, so that no run confirms a version before its own.
+func (k *Kind[S, T]) noted(key store.Key) (o *store.Object[S, T], n noted, there bool) {
+	k.mu.Lock()
+	n = noted{tracked: k.tracked, last: k.runs[key]}
+	if len(k.parked) > 0 {
+		n.parked = k.parked[key.String()]
 	}
+	k.mu.Unlock()
+	if o, there = k.cache.Get(key); there && n.last.uid != o.UID {
+		n.last = lastRun{}
+	}
+	return o, n, there
+}
+
+// judge reports whether o is done, and if not what is in the way.
+func (k *Kind[S, T]) judge(o *store.Object[S, T], n noted) (l Left, done bool) {
+	last := n.last
 	var failure error // of a function of KindOptions
 	if !o.Deleting() {
-		if done, failure = k.doneLocked(o, last, o.Generation); done {
+		if done, failure = k.done(o, n, o.Generation); done {
 			return l, true
 		}
 	}
@@ -320,8 +345,8 @@ func (k *Kind[S, T]) judgeLocked(o *store.Object[S, T]) (l Left, done bool) {
 	case last.err != nil:
 		l.Why, l.Err = store.Clip(last.err.Error()), last.err
 		l.Stuck = last.looked >= o.Generation && errors.Is(last.err, reconcile.ErrTerminal)
-	case k.parked[o.Key().String()].sure && k.parked[o.Key().String()].generation == o.Generation:
-		l.Why, l.Stuck, l.Failing = store.Clip(k.parked[o.Key().String()].why), true, true
+	case n.parked.sure && n.parked.generation == o.Generation:
+		l.Why, l.Stuck, l.Failing = store.Clip(n.parked.why), true, true
 	default:
 		l.Why = inTheWay(o)
 	}
@@ -329,7 +354,7 @@ func (k *Kind[S, T]) judgeLocked(o *store.Object[S, T]) (l Left, done bool) {
 		why, stuck := "", false
 		err := protect("KindOptions.Stuck", func() { why, stuck = k.o.Stuck(o) })
 		if stuck {
-			l.Why, l.Stuck, l.Failing = store.Clip(why), k.presentLocked(o, last), true
+			l.Why, l.Stuck, l.Failing = store.Clip(why), n.present(o.Generation, o.Conditions), true
 		}
 		failure = cmp.Or(failure, err)
 	}
@@ -341,17 +366,17 @@ func (k *Kind[S, T]) judgeLocked(o *store.Object[S, T]) (l Left, done bool) {
 	}
 	if l.Why == "" {
 		l.Why = "no run has confirmed it yet"
-		if !k.tracked {
+		if !n.tracked {
 			l.Why = "not ready"
 		}
 	}
 	return l, false
 }
 
-// doneLocked reports whether o was reconciled for this generation or a later one. The error
+// done reports whether o was reconciled for this generation or a later one. The error
 // is a panic of Done, which makes it false.
-func (k *Kind[S, T]) doneLocked(o *store.Object[S, T], last lastRun, generation int64) (done bool, err error) {
-	if o.Newer || k.unconfirmedLocked(last, generation) {
+func (k *Kind[S, T]) done(o *store.Object[S, T], n noted, generation int64) (done bool, err error) {
+	if o.Newer || n.unconfirmed(generation) {
 		return false, nil
 	}
 	if k.o.Done != nil {
@@ -359,15 +384,15 @@ func (k *Kind[S, T]) doneLocked(o *store.Object[S, T], last lastRun, generation 
 		return done, err
 	}
 	if _, has := o.Condition(store.ConditionReady); !has {
-		return k.tracked, nil
+		return n.tracked, nil
 	}
-	return declared.Is(&o.Meta, o.Conditions, generation, last.err != nil), nil
+	return declared.Is(&o.Meta, o.Conditions, generation, n.last.err != nil), nil
 }
 
-// unconfirmedLocked reports whether runs count, and the last one has not confirmed this
+// unconfirmed reports whether runs count, and the last one has not confirmed this
 // generation.
-func (k *Kind[S, T]) unconfirmedLocked(last lastRun, generation int64) bool {
-	return k.tracked && (last.err != nil || last.generation < generation || last.unseen != 0)
+func (n noted) unconfirmed(generation int64) bool {
+	return n.tracked && (n.last.err != nil || n.last.generation < generation || n.last.unseen != 0)
 }
 
 // protect calls the function of the options that has the name.
@@ -382,14 +407,14 @@ func protect(name string, f func()) error {
 	return fmt.Errorf("%s: %w", name, err)
 }
 
-// presentLocked reports whether what is stored of o was found by a run of its present
+// present reports whether what is stored of an object was found by a run of its present
 // generation, with Track one of this process, rather than for an earlier spec.
-func (k *Kind[S, T]) presentLocked(o *store.Object[S, T], last lastRun) bool {
-	if k.tracked {
-		return last.looked >= o.Generation && last.unseen == 0
+func (n noted) present(generation int64, conditions []store.Condition) bool {
+	if n.tracked {
+		return n.last.looked >= generation && n.last.unseen == 0
 	}
-	return len(o.Conditions) == 0 || slices.ContainsFunc(o.Conditions, func(c store.Condition) bool {
-		return c.ObservedGeneration >= o.Generation
+	return len(conditions) == 0 || slices.ContainsFunc(conditions, func(c store.Condition) bool {
+		return c.ObservedGeneration >= generation
 	})
 }
 
@@ -467,12 +492,9 @@ func (k *Kind[S, T]) WaitRevision(ctx context.Context, r store.Revision) error {
 	}
 	var left []Left
 	err := await(ctx, []Part{k}, func() bool {
-		k.mu.Lock()
-		defer k.mu.Unlock()
 		left = left[:0]
 		for key, was := range open {
-			o, there := k.cache.Get(key)
-			last := k.runs[key]
+			o, n, there := k.noted(key)
 			if !there || o.UID != was.uid {
 				delete(open, key)
 				continue
@@ -481,16 +503,13 @@ func (k *Kind[S, T]) WaitRevision(ctx context.Context, r store.Revision) error {
 				left = append(left, k.unreadable(key, err))
 				continue
 			}
-			if last.uid != o.UID {
-				last = lastRun{}
-			}
 			if !o.Deleting() {
-				if done, _ := k.doneLocked(o, last, was.generation); done { // judgeLocked has the error
+				if done, _ := k.done(o, n, was.generation); done { // judge has the error
 					delete(open, key)
 					continue
 				}
 			}
-			l, _ := k.judgeLocked(o)
+			l, _ := k.judge(o, n)
 			left = append(left, l)
 		}
 		return len(open) == 0

@@ -67,24 +67,27 @@ func (k *Kind[S, T]) untracked() (kind string, is bool) {
 	return k.cache.Kind(), !k.tracked
 }
 
-// noteParked notes which of the keys are parked now.
+// noteParked notes which of the keys are parked now. followParked alone calls it.
 func (k *Kind[S, T]) noteParked(why map[string]string) {
 	k.mu.Lock()
-	defer k.mu.Unlock()
-	if len(why) == 0 && len(k.parked) == 0 {
+	before := k.parked
+	k.mu.Unlock()
+	if len(why) == 0 && len(before) == 0 {
 		return
 	}
 	now := make(map[string]parkedKey, len(why))
 	for o := range k.cache.All() {
-		text, is := why[o.Key().String()]
-		if !is {
-			continue
+		key := o.Key().String()
+		if text, is := why[key]; is {
+			was, again := before[key]
+			now[key] = parkedKey{text, o.Generation, again && was.generation == o.Generation}
 		}
-		was, before := k.parked[o.Key().String()]
-		now[o.Key().String()] = parkedKey{text, o.Generation, before && was.generation == o.Generation}
 	}
-	if !maps.Equal(now, k.parked) {
-		k.parked = now
-		k.wake.notify()
+	if maps.Equal(now, before) {
+		return
 	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.parked = now
+	k.wake.notify()
 }

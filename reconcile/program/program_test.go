@@ -157,7 +157,7 @@ func TestNothingDeclaredIsComplete(t *testing.T) {
 // A stored "ready" says nothing about the world after a restart: with Track a run has to
 // confirm it.
 //
-// Negative control: with a doneLocked that does not look at the runs, this fails.
+// Negative control: with a done that does not look at the runs, this fails.
 func TestAStoredReadyIsNotEnoughWhereRunsCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := must(memory.New(nil))
@@ -1203,3 +1203,55 @@ func TestOnceEndsOnATerminalErrorWithoutTrack(t *testing.T) {
 
 // parkedOnce is after the first look for parked keys and before the second.
 const parkedOnce = 1500 * time.Millisecond
+
+// While a Kind is asked how far it is, runs go on and end: it holds no lock while it calls the
+// program's function or the backend, and none for as long as there are objects.
+//
+// Seen to fail with a look under the lock: both waited for ever.
+func TestALookHoldsUpNoRun(t *testing.T) {
+	for _, in := range []string{"Done", "Health"} {
+		t.Run(in, func(t *testing.T) {
+			looking, runEnded := make(chan struct{}), make(chan struct{})
+			var asked atomic.Bool
+			ask := func(where string) { // the first that is asked waits for the end of a run
+				if where == in && asked.CompareAndSwap(false, true) {
+					close(looking)
+					select {
+					case <-runEnded:
+					case <-time.After(10 * time.Second):
+						t.Error("no run ended during a look")
+					}
+				}
+			}
+			b := &askedBackend{Backend: must(memory.New(nil)), ask: func() { ask("Health") }}
+			s := &service{sites: must(store.New[spec, status](b, "site", nil))}
+			s.cache = must(cache.New(s.sites, nil))
+			s.part = must(program.Of(s.cache, &program.KindOptions[spec, status]{Done: func(*site) bool { ask("Done"); return true }}))
+			o := must(s.part.Track(nil))
+			run := o.Middleware[0](reconcile.Func[reconcile.Request](func(context.Context, reconcile.Request) (reconcile.Result, error) {
+				return reconcile.Result{}, nil
+			}))
+			s.create(t, "a")
+			ctx, cancel := context.WithCancel(t.Context())
+			var running sync.WaitGroup
+			running.Go(func() { check(t, s.cache.Run(ctx)) })
+			<-s.cache.Synced()
+			key := store.Key{Name: "a"}
+			must(run.Reconcile(ctx, key)) // Done is asked of what a run has confirmed
+			running.Go(func() { s.part.Progress() })
+			<-looking
+			must(run.Reconcile(ctx, key))
+			close(runEnded)
+			cancel()
+			running.Wait()
+		})
+	}
+}
+
+// askedBackend tells when it is asked for its health.
+type askedBackend struct {
+	store.Backend
+	ask func()
+}
+
+func (b *askedBackend) Health() error { b.ask(); return nil }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -441,4 +442,37 @@ func TestUpgradeMayTakeLongerThanARequest(t *testing.T) {
 	}
 	o.b.Close()
 	checkUpgraded(t, schema)
+}
+
+// The database of a URL is opened in each form that the page names, and the URL of a wrong one shows no password.
+//
+// Seen to fail without the forms behind "postgres:", and with a URL whose "//" was taken away.
+func TestDatabasesAreOpenedByURL(t *testing.T) {
+	c, err := pgx.ParseConfig(shared.socket())
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := url.URL{Scheme: "postgres", User: url.User(c.User), Path: "/" + c.Database}
+	at.RawQuery = url.Values{"host": {c.Host}, "port": {fmt.Sprint(c.Port)}, "application_name": {"by-url"}}.Encode()
+	for _, form := range []string{at.String(), "postgres:" + at.String(), "postgres:" + shared.socket() + " application_name=by-url"} {
+		b, err := store.Open(t.Context(), form)
+		if err != nil {
+			t.Errorf("%s: %v", form, err)
+			continue
+		}
+		if n := shared.number(t, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'by-url'"); n == 0 {
+			t.Errorf("%s: no session has the name of the URL", form)
+		}
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+		waitFor(t, func() bool {
+			return shared.number(t, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'by-url'") == 0
+		})
+	}
+	for _, form := range []string{"postgres://me:hunter2@%zz/", "postgres:host=127.0.0.1 port=x password=hunter2"} {
+		if b, err := store.Open(t.Context(), form); err == nil || b != nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: %v, %v", form, b, err)
+		}
+	}
 }

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/cache"
 	"github.com/tendhq/tend/store/postgres"
 )
 
@@ -210,5 +213,153 @@ func TestTrimsOfTwoServersDoNotDeadlock(t *testing.T) {
 	}
 	if n := shared.number(t, fmt.Sprintf("SELECT count(*) FROM %s.changes", first.Schema())); n != 0 {
 		t.Errorf("after two trims the log has %d changes, want none", n)
+	}
+}
+
+// gate holds up what reads the log for watches, while it is closed.
+type gate struct {
+	mu      sync.Mutex // guards what follows
+	open    chan struct{}
+	waiting int
+}
+
+func (g *gate) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
+	if !strings.Contains(q.SQL, ".read_log(") {
+		return ctx
+	}
+	g.mu.Lock()
+	open := g.open
+	if open != nil {
+		g.waiting++
+	}
+	g.mu.Unlock()
+	if open != nil {
+		<-open
+	}
+	return ctx
+}
+
+func (*gate) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+func (g *gate) close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.open, g.waiting = make(chan struct{}), 0
+}
+
+func (g *gate) held() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.waiting > 0
+}
+
+func (g *gate) letThrough() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	close(g.open)
+	g.open = nil
+}
+
+// A server that is late at reading the log has what is still there of it without a gap. Where the log was
+// trimmed beyond what it has seen it begins again, and its cache tells of what was deleted meanwhile.
+//
+// Seen to fail with a tail that did not compare its place with where the log begins: the deletion was
+// never told, and the deleted object stayed in the cache.
+//
+// promise S2
+func TestServerThatIsLateLosesNothingByATrim(t *testing.T) {
+	for _, beyond := range []bool{false, true} {
+		t.Run(fmt.Sprintf("beyond=%v", beyond), func(t *testing.T) {
+			first := open(t, postgres.Options{})
+			cfg, err := pgxpool.ParseConfig(shared.socket())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var g gate
+			cfg.ConnConfig.Tracer = &g
+			pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer pool.Close()
+			second, err := postgres.OpenPool(t.Context(), pool, (&postgres.Options{Schema: first.Schema(), Timeout: patience}).SetLogger(slog.New(slog.DiscardHandler)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer second.Close()
+			things := func(b store.Backend) *store.Store[int, struct{}] {
+				s, err := store.New[int, struct{}](b, "thing", nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return s
+			}
+			write := things(first)
+			created := make(map[string]*store.Object[int, struct{}])
+			create := func(name string) {
+				if created[name], err = write.Create(t.Context(), &store.Object[int, struct{}]{Meta: store.Meta{Name: name}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			create("stays")
+			create("goes")
+			c, err := cache.New(things(second), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			var running sync.WaitGroup
+			defer running.Wait()
+			defer cancel()
+			running.Go(func() { _ = c.Run(ctx) })
+			told := make(chan string, 100)
+			running.Go(func() {
+				for ch := range c.Changes(ctx) {
+					if ch.New == nil && ch.Old != nil {
+						told <- "deleted " + ch.Old.Name
+					}
+				}
+			})
+			<-c.Synced()
+			waitFor(t, func() bool { return c.Revision() >= created["goes"].Revision })
+
+			g.close()
+			create("came")
+			waitFor(t, g.held)
+			seen := c.Revision()
+			if err := write.Delete(t.Context(), created["goes"]); err != nil {
+				t.Fatal(err)
+			}
+			create("last")
+			if to := created["last"].Revision; beyond {
+				err = first.Compact(t.Context(), to)
+			} else {
+				err = first.Compact(t.Context(), seen)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			g.letThrough()
+			waitFor(t, func() bool { return c.Revision() >= created["last"].Revision })
+			var names []string
+			for o := range c.All() {
+				names = append(names, o.Name)
+			}
+			slices.Sort(names)
+			if fmt.Sprint(names) != "[came last stays]" {
+				t.Errorf("the cache has %v", names)
+			}
+			select {
+			case what := <-told:
+				if what != "deleted goes" {
+					t.Errorf("told: %s", what)
+				}
+			case <-longEnough(t).Done():
+				t.Error("nothing was told of the deletion")
+			}
+			if n := c.Snapshot().Restarts.Compacted; n > 0 != beyond {
+				t.Errorf("the cache began again %d times after a trim", n)
+			}
+		})
 	}
 }

@@ -28,6 +28,7 @@ import (
 	"github.com/tendhq/tend/metrics"
 	"github.com/tendhq/tend/metrics/tracing"
 	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/event"
 	"github.com/tendhq/tend/reconcile/program"
 	"github.com/tendhq/tend/reconcile/web"
 	"github.com/tendhq/tend/reconcile/web/api"
@@ -78,6 +79,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 		Timeout: time.Minute,
 		Resync:  10 * time.Minute, // look again at what succeeded, to find drift
 	})))
+	p.Use(event.Keep(p.Backend(), 10_000, nil)) // what happened is there after a restart: tend get event
 	page, err := web.Listen(*listen, nil, newPage(p, collector, os.Getenv("SITES_TOKEN")))
 	p.Use(page, err) // it starts with everything else, and stops last
 	if !*check {
