@@ -15,7 +15,8 @@ import (
 // so that another's declaration of the object does not forbid it. It creates the object if there is none,
 // and never deletes one. With force it takes over the fields that others own. It returns the object as it is
 // stored then, together with [ErrOwned] if fields were not written; an object that is being deleted is
-// [ErrDeleting]. Conflicts of revisions aside it fails like [Store.Create] and [Store.Update].
+// [ErrDeleting], and one without an owner that o has in Meta.Owners is [ErrExists], as it is not the one that is meant.
+// Conflicts of revisions aside it fails like [Store.Create] and [Store.Update].
 func (s *Store[S, T]) ApplyFields(ctx context.Context, o *Object[S, T], owner string, force bool) (*Object[S, T], error) {
 	return typed[S, T](s.applyFields(ctx, o, owner, force))
 }
@@ -31,6 +32,11 @@ func (s *core) applyFields(ctx context.Context, o object, owner string, force bo
 	d := declaring{s: s, want: want, by: owner, force: force, check: func(m *Meta) error {
 		if m.Deleting() {
 			return fmt.Errorf("%w: %s %s", ErrDeleting, s.kind, m.Key())
+		}
+		for _, x := range want.meta().Owners {
+			if !slices.Contains(m.Owners, x) {
+				return fmt.Errorf("%w: %s %s is not owned by this %s %s", ErrExists, s.kind, m.Key(), x.Kind, x.Key)
+			}
 		}
 		return nil
 	}}

@@ -324,3 +324,26 @@ func TestAFieldOfTwoDeclarersGoesWithTheLast(t *testing.T) {
 		must[store.Applied](t)(s.Apply(context.WithoutCancel(t.Context()), nil, "file", 1))
 	})
 }
+
+// An object that has another owner than the declaration names is another object: a child of the owner's namesake.
+// Seen to fail: without the comparison of owners.
+//
+// promise S6
+func TestADeclarationWithAnOwnerSparesWhatIsNotItsOwn(t *testing.T) {
+	onDisks(t, nil, func(t *testing.T, s *disks) {
+		of := func(uid string) []store.Owner {
+			return []store.Owner{{Kind: "set", Key: store.Key{Name: "s"}, UID: uid}}
+		}
+		declare := func(uid string) error {
+			_, err := s.ApplyFields(t.Context(), &disk{Meta: store.Meta{Name: "a", Owners: of(uid)}, Spec: diskSpec{Zone: uid}}, "set s", true)
+			return err
+		}
+		if err := declare("one"); err != nil {
+			t.Fatal(err)
+		}
+		if err := declare("two"); !errors.Is(err, store.ErrExists) || !strings.Contains(err.Error(), "disk a is not owned by this set s") {
+			t.Errorf("got %v", err)
+		}
+		wantSpec(t, must[*disk](t)(s.Get(t.Context(), store.Key{Name: "a"})), diskSpec{Zone: "one"})
+	})
+}
