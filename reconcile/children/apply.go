@@ -198,15 +198,13 @@ func (a *applying) put(ctx context.Context, c *Child) error {
 		if is, err := a.ownerIsCurrent(ctx); err != nil || !is {
 			return err
 		}
-	} else if seen.deleting {
-		return nil // it is made again when it is gone
 	}
 	now, err := c.kind.declare(ctx, c, seen)
 	if now != nil {
 		a.there[c.ref] = now
 	}
 	if errors.Is(err, store.ErrDeleting) && seen != nil {
-		seen.deleting, err = true, nil
+		seen.deleting, err = true, nil // it is made again when it is gone
 	}
 	return err
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/tendhq/tend/reconcile/children"
 	"github.com/tendhq/tend/reconcile/reconciletest"
 	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/storetest"
 )
 
 var diskAndMachine = plan{{kind: "disk", name: "d", value: 1}, {kind: "machine", name: "m", value: 1, after: []string{"disk d"}}}
@@ -182,6 +183,75 @@ func TestAChildOfSeveralOwnersStays(t *testing.T) {
 	m := must[*machine](t)(w.machines.Get(t.Context(), store.Key{Name: "m"}))
 	if len(m.Owners) != 1 || m.Owners[0] != other || m.Spec != (machineSpec{Zone: "z"}) || m.FieldOwners != "" {
 		t.Errorf("it is %+v", m)
+	}
+}
+
+// What was made again under a child's name since the look is not the child, and what was written meanwhile is looked at
+// again.
+//
+// promise E2
+func TestWhatComesBetweenTheLookAndTheDeletionIsSpared(t *testing.T) {
+	b := newMemory(t)
+	w := newWorld(t, b, nil)
+	var between func()
+	at := ""
+	meanwhile := newWorld(t, storetest.Faulty(b, func(c storetest.Call) (f storetest.Fault) {
+		if c.Kind == "disk" && c.Method == at && between != nil {
+			do := between
+			between = nil
+			do()
+		}
+		return f
+	}), nil)
+	s := w.newSite(t, "s")
+	d := plan{{kind: "disk", name: "d", value: 1}}
+	remade := func(owners []store.Owner) func() {
+		return func() {
+			drop(t, w.disks, "d")
+			must[*disk](t)(w.disks.Create(t.Context(), &disk{Meta: store.Meta{Name: "d", Owners: owners}}))
+		}
+	}
+	for name, c := range map[string]struct {
+		at    string
+		do    func()
+		spare bool
+	}{
+		"made by others":    {"Get", remade(nil), true},
+		"made again":        {"Get", remade([]store.Owner{w.sites.OwnerOf(s)}), true},
+		"given to others":   {"Get", func() { change(t, w.disks, "d", func(o *disk) { o.Owners = nil }) }, true},
+		"given at the last": {"Commit", func() { change(t, w.disks, "d", func(o *disk) { o.Owners = nil }) }, true},
+		"written":           {"Commit", func() { w.settle(t) }, false},
+	} {
+		w.applied(t, "s", d)
+		at, between = c.at, c.do
+		meanwhile.applied(t, "s", nil)
+		if between != nil {
+			t.Fatalf("%s: it did not happen", name)
+		}
+		if _, there := w.all(t)["disk d"]; there != c.spare {
+			t.Errorf("%s: it is there: %v", name, there)
+		} else if there {
+			drop(t, w.disks, "d")
+		}
+	}
+}
+
+// A child that a newer version of the program stored is left alone.
+//
+// promise S5
+func TestAChildOfANewerVersionStays(t *testing.T) {
+	b := newMemory(t)
+	w := newWorld(t, b, nil)
+	s := w.newSite(t, "s")
+	newer := must[*store.Store[diskSpec, struct{}]](t)(store.New(b, "disk", &store.Options[diskSpec, struct{}]{Version: 2}))
+	d := must[*disk](t)(newer.Create(t.Context(), &disk{Meta: store.Meta{Name: "d", Owners: []store.Owner{w.sites.OwnerOf(s)}}}))
+	for _, p := range []plan{nil, {{kind: "disk", name: "d", value: 1}}} {
+		if state, err := w.apply(t, "s", p); !errors.Is(err, store.ErrNewer) || state.Reason != "ChildFailed" {
+			t.Errorf("got %+v, %v", state, err)
+		}
+	}
+	if now := must[*disk](t)(newer.Get(t.Context(), d.Key())); now.Revision != d.Revision {
+		t.Errorf("it was written: %+v", now)
 	}
 }
 
