@@ -4,7 +4,7 @@
 // A store holds objects, each with a spec (what is wanted) and a status (what was found).
 // A controller calls your function for an object when something about it changed, until the
 // world is as the spec says. It never runs twice at once for one object, also on several
-// servers, and what fails is tried again, with backoff.
+// servers, and tries again what fails.
 //
 //	sites, err := store.New[Spec, Status](backend, "site", nil)
 //	controller, err := reconcile.For(sites, reconcileSite, nil)
@@ -13,9 +13,8 @@
 //	err = manager.Run(ctx)
 //
 // The example below is a whole program. The guide is the way on, nine pages with programs:
-// https://github.com/tendhq/tend/blob/main/docs/guide/README.md. The pages PROMISES.md,
-// COMPARISON.md and STABILITY.md beside it say what is promised and what is not, where others
-// are the better choice, and which names may change.
+// https://github.com/tendhq/tend/blob/main/docs/guide/README.md. PROMISES.md, COMPARISON.md
+// and STABILITY.md say what is promised, where others are better, and which names may change.
 //
 // # The packages, in the order in which a program meets them
 //
@@ -32,6 +31,7 @@
 //
 //   - [github.com/tendhq/tend/store/cache] has a kind in memory, with indexes.
 //   - [github.com/tendhq/tend/reconcile/lifecycle] runs work at a deletion.
+//   - [github.com/tendhq/tend/reconcile/children] keeps what one object stands for.
 //   - [github.com/tendhq/tend/reconcile/depend] makes objects wait for others.
 //   - [github.com/tendhq/tend/reconcile/external] keeps resources in a cloud.
 //   - [github.com/tendhq/tend/reconcile/quota] keeps to the cloud's limits.

@@ -9,6 +9,8 @@ import (
 	"io"
 	"maps"
 	"reflect"
+
+	"github.com/tendhq/tend/store/internal/shape"
 )
 
 // Declaration is an object as declared, encoded, for backends that apply it later than
@@ -66,6 +68,11 @@ func (s *core) encodedDeclaration(v typedValue, by string) (Declaration, error) 
 	}
 	if s.convert != nil {
 		doc.all[convertsMark] = true
+	}
+	if lists := s.spec.Lists(); lists != nil {
+		doc.all[listsMark] = lists
+	}
+	if s.convert != nil || s.spec.Lists() != nil {
 		d.Value, err = json.Marshal(doc.all)
 	}
 	return d, err
@@ -77,9 +84,12 @@ const declarationOwner = "declaration"
 // convertsMark is a field of the declarations of a kind with [Options].Convert.
 const convertsMark = "converts"
 
+// listsMark is a field of the declarations of a kind with lists whose elements have keys, which it describes.
+const listsMark = "keyedLists"
+
 // Stored returns what is to be stored where no object is.
 func (d Declaration) Stored() ([]byte, error) {
-	if !bytes.Contains(d.Value, []byte(convertsMark)) {
+	if !bytes.Contains(d.Value, []byte(convertsMark)) && !bytes.Contains(d.Value, []byte(listsMark)) {
 		return d.Value, nil
 	}
 	declared, err := readEnvelope(d.Value)
@@ -87,6 +97,7 @@ func (d Declaration) Stored() ([]byte, error) {
 		return nil, fmt.Errorf("%w: declaration of %s %s: %w", ErrDecode, d.Kind, d.Key, err)
 	}
 	delete(declared.all, convertsMark)
+	delete(declared.all, listsMark)
 	return json.Marshal(declared.all)
 }
 
@@ -154,19 +165,28 @@ func (d Declaration) fieldsOver(old, declared document) (changed bool, err error
 	if err != nil {
 		return false, fmt.Errorf("%w: %s %s: %w", ErrDecode, d.Kind, d.Key, err)
 	}
-	spec, record := old.all["spec"], FieldOwners("")
+	lists, err := declared.lists()
+	if err != nil {
+		return false, fmt.Errorf("%w: %s %s: %w", ErrDecode, d.Kind, d.Key, err)
+	}
+	stored, before, clash := lists.Keyed(old.all["spec"])
+	wanted, after, _ := lists.Keyed(declared.all["spec"])
+	if clash != nil {
+		return false, fmt.Errorf("%w: %s %s: %w", ErrInvalid, d.Kind, d.Key, clash)
+	}
+	spec, record := stored, FieldOwners("")
 	of := old.owners().of(generation, spec)
-	by := declared.owners().of(1, declared.all["spec"])
+	by := declared.owners().of(1, wanted)
 	for name := range declared.owners().record().By {
 		if _, is := by[name]; !is {
 			by[name] = nil // it declares nothing
 		}
 	}
 	if len(by) == 0 {
-		spec = declared.all["spec"]
+		spec = wanted
 	}
 	for name, paths := range by { // there is one
-		merged, refused, err := fieldsDeclared{by: name, paths: paths, spec: specJSON{plain: declared.all["spec"]}}.onto(spec, of)
+		merged, refused, err := fieldsDeclared{by: name, paths: paths, spec: specJSON{plain: wanted}}.onto(spec, of)
 		if err != nil {
 			return false, fmt.Errorf("%w: %s %s: %w", ErrDecode, d.Kind, d.Key, err)
 		}
@@ -175,9 +195,9 @@ func (d Declaration) fieldsOver(old, declared document) (changed bool, err error
 		}
 		spec = merged
 	}
-	if !sameJSON(old.all["spec"], spec) {
+	if !sameJSON(stored, spec) {
 		generation++
-		old.all["spec"], old.meta["generation"], changed = spec, generation, true
+		old.all["spec"], old.meta["generation"], changed = lists.Unkeyed(spec, before, after), generation, true
 	}
 	if len(by) > 0 {
 		record = of.record(generation, spec)
@@ -244,6 +264,18 @@ func readEnvelope(data []byte) (document, error) {
 func (d document) generation() (int64, error) {
 	number, _ := d.meta["generation"].(json.Number)
 	return number.Int64()
+}
+
+// lists describes the lists of a declaration.
+func (d document) lists() (lists *shape.Lists, err error) {
+	if d.all[listsMark] == nil {
+		return nil, nil
+	}
+	data, err := json.Marshal(d.all[listsMark])
+	if err == nil {
+		err = json.Unmarshal(data, &lists)
+	}
+	return lists, err
 }
 
 // owners is the record of the owners of fields.

@@ -15,7 +15,8 @@ import (
 // so that another's declaration of the object does not forbid it. It creates the object if there is none,
 // and never deletes one. With force it takes over the fields that others own. It returns the object as it is
 // stored then, together with [ErrOwned] if fields were not written; an object that is being deleted is
-// [ErrDeleting]. Conflicts of revisions aside it fails like [Store.Create] and [Store.Update].
+// [ErrDeleting], and one without an owner that o has in Meta.Owners is [ErrExists], as it is not the one that is meant.
+// Conflicts of revisions aside it fails like [Store.Create] and [Store.Update].
 func (s *Store[S, T]) ApplyFields(ctx context.Context, o *Object[S, T], owner string, force bool) (*Object[S, T], error) {
 	return typed[S, T](s.applyFields(ctx, o, owner, force))
 }
@@ -31,6 +32,11 @@ func (s *core) applyFields(ctx context.Context, o object, owner string, force bo
 	d := declaring{s: s, want: want, by: owner, force: force, check: func(m *Meta) error {
 		if m.Deleting() {
 			return fmt.Errorf("%w: %s %s", ErrDeleting, s.kind, m.Key())
+		}
+		for _, x := range want.meta().Owners {
+			if !slices.Contains(m.Owners, x) {
+				return fmt.Errorf("%w: %s %s is not owned by this %s %s", ErrExists, s.kind, m.Key(), x.Kind, x.Key)
+			}
 		}
 		return nil
 	}}
@@ -80,7 +86,7 @@ func (s *core) fillIn(o, filled object) error {
 				e.add(path, valueAt(found.plain, path) == nil)
 			}
 		}
-		return s.editSpec(o, stored.raw, e, found.raw)
+		return s.editSpec(o, stored, e, found)
 	})
 }
 
@@ -110,10 +116,13 @@ func (s *core) declares(want, o object) (is bool) {
 	return is && err == nil
 }
 
-// specJSON is the JSON of a spec: as it is written, decoded, and decoded with what is tagged as secret in one piece.
+// specJSON is the JSON of a spec: as it is written, decoded, and decoded with what is tagged as secret in one piece. Lists
+// whose elements have keys are objects in all three.
 type specJSON struct {
 	raw           json.RawMessage
 	plain, hidden any
+	orders        shape.Orders // of the lists
+	clash         error        // a list has two elements of one key
 }
 
 func (s *core) trees(o object) (j specJSON, err error) {
@@ -121,21 +130,31 @@ func (s *core) trees(o object) (j specJSON, err error) {
 	if j.plain, err = treeOf(j.raw, err); err != nil {
 		return j, s.redactError(err, o)
 	}
-	if j.hidden = j.plain; !s.secret {
-		return j, nil
+	if j.hidden = j.plain; s.secret {
+		if j.hidden, err = treeOf(j.raw, nil); err == nil {
+			j.hidden = s.spec.Hide(o.parts().spec, j.hidden, Redacted)
+		}
 	}
-	if j.hidden, err = treeOf(j.raw, nil); err == nil {
-		j.hidden = s.spec.Hide(o.parts().spec, j.hidden, Redacted)
+	if lists := s.spec.Lists(); lists != nil && err == nil {
+		j.plain, j.orders, j.clash = lists.Keyed(j.plain)
+		j.hidden, _, _ = lists.Keyed(j.hidden)
+		j.raw, err = json.Marshal(j.plain)
 	}
 	return j, s.redactError(err, o)
 }
 
 // editSpec edits the spec of o, whose JSON is given.
-func (s *core) editSpec(o object, spec json.RawMessage, e edits, values json.RawMessage) error {
+func (s *core) editSpec(o object, spec specJSON, e edits, values specJSON) error {
 	if len(e) == 0 {
 		return nil
 	}
-	data, err := e.of(spec, values)
+	data, err := e.of(spec.raw, values.raw)
+	if lists := s.spec.Lists(); lists != nil && err == nil {
+		var tree any
+		if tree, err = treeOf(data, nil); err == nil {
+			data, err = json.Marshal(lists.Unkeyed(tree, spec.orders, values.orders))
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -156,8 +175,14 @@ func (s *core) declared(want object, by string, force bool) (d fieldsDeclared, e
 			d.paths = append(d.paths, path)
 		}
 	}
-	d.spec, err = s.trees(want)
+	if d.spec, err = s.trees(want); err == nil && d.spec.clash != nil {
+		err = s.clashes(want, d.spec)
+	}
 	return d, err
+}
+
+func (s *core) clashes(o object, j specJSON) error {
+	return fmt.Errorf("%w: %s %s: %w", ErrInvalid, s.kind, o.meta().Key(), j.clash)
 }
 
 // declaring is what one declares of one object, while it is written.
@@ -237,12 +262,15 @@ func (d *declaring) merge(o object) error {
 	if err != nil {
 		return err
 	}
+	if stored.clash != nil {
+		return s.clashes(o, stored)
+	}
 	d.owners = p.owners.of(p.Generation, stored.hidden)
 	e, refused := fields.over(stored.plain, d.owners)
 	if len(refused) > 0 {
 		d.refused = s.ownedError(d, o, refused)
 	}
-	return s.editSpec(o, stored.raw, e, fields.spec.raw)
+	return s.editSpec(o, stored, e, fields.spec)
 }
 
 // take is the change that stores what merge made, with the owners.
@@ -270,7 +298,8 @@ func (s *core) ownedError(d *declaring, o object, refused []owned) error {
 		if err != nil {
 			return nil
 		}
-		return asMap(tree)["spec"]
+		tree, _, _ = s.spec.Lists().Keyed(asMap(tree)["spec"])
+		return tree
 	}
 	is, wanted := shown(o), shown(d.want)
 	var all []string
@@ -340,13 +369,13 @@ func (s *core) carryOwners(f found, next object, c changed) error {
 
 // inOnePiece cuts a path where the decoded JSON of a spec has one secret.
 func inOnePiece(path string, hidden any) string {
-	at := ""
-	for _, name := range shape.SplitPath(path) {
+	escaped := strings.Split(path, ".")
+	for i, name := range shape.SplitPath(path) {
 		parts, ok := hidden.(map[string]any)
 		if !ok && hidden != nil {
-			return at
+			return strings.Join(escaped[:i], ".")
 		}
-		hidden, at = parts[name], shape.Join(at, name)
+		hidden = parts[name]
 	}
-	return at
+	return path
 }

@@ -26,6 +26,18 @@ type (
 		Raw      json.RawMessage     `json:"raw,omitempty"`
 		Keys     map[string]string   `json:"keys,omitempty" tend:"secret"`
 		Password string              `json:"password,omitempty" tend:"secret"`
+		Mounts   []diskMount         `json:"mounts,omitempty" tend:"key=At"`
+	}
+	diskMount struct {
+		At   string            `json:"at"`
+		Host string            `json:"host,omitempty"`
+		Key  string            `json:"key,omitempty" tend:"secret"`
+		Opts map[string]string `json:"opts,omitempty"`
+		Sub  []diskMount2      `json:"sub,omitempty" tend:"key=At"`
+	}
+	diskMount2 struct {
+		At string `json:"at"`
+		N  int    `json:"n,omitempty"`
 	}
 	diskPart struct {
 		Size int    `json:"size"`
@@ -194,6 +206,23 @@ func TestAnEditOfADeclaredFieldIsAConflict(t *testing.T) {
 	})
 }
 
+// A person takes an entry that has parts out of a map, and one that declares other parts of it does not bring it back.
+// Seen to fail: with the last name of its path escaped, so that the edit did not own that it is gone.
+//
+// promise S6
+func TestAnEntryThatAPersonTookOutStaysOut(t *testing.T) {
+	onDisks(t, nil, func(t *testing.T, s *disks) {
+		declareText(t, s, `{"parts":{"p":{"size":1}}}`)
+		o := must[*disk](t)(s.Get(t.Context(), store.Key{Name: "a"}))
+		delete(o.Spec.Parts, "p")
+		must[*disk](t)(s.UpdateByHand(t.Context(), o))
+		other := &disk{Meta: store.Meta{Name: "a"}, Spec: diskSpec{Parts: map[string]diskPart{"p": {Zone: "z"}}}}
+		if o, err := s.ApplyFields(t.Context(), other, "other", false); !errors.Is(err, store.ErrOwned) || strings.Contains(string(o.FieldOwners), "~0") {
+			t.Errorf("got %v, owners %s", err, o.FieldOwners)
+		}
+	})
+}
+
 // A new value of the label hands the fields over.
 func TestTheLabelHandsOverTheFields(t *testing.T) {
 	onDisks(t, nil, func(t *testing.T, s *disks) {
@@ -251,8 +280,11 @@ func TestTheRecordIsSmall(t *testing.T) {
 func TestADeclarationMergesAsApplyDoes(t *testing.T) {
 	ctx := t.Context()
 	r := rand.New(rand.NewPCG(3, 4))
-	specs := []string{`"size":1`, `"size":2`, `"zone":"z"`, `"zone":""`, `"on":false`, `"list":["x"]`, `"parts":{"p":{"size":1}}`, `"parts":{"p":{"zone":"y"},"q":{}}`, `"copy":{"size":1}`}
-	names := []string{"size", "zone", "on", "list", "parts", "copy"}
+	specs := []string{
+		`"size":1`, `"size":2`, `"zone":"z"`, `"zone":""`, `"on":false`, `"list":["x"]`, `"parts":{"p":{"size":1}}`, `"parts":{"p":{"zone":"y"},"q":{}}`, `"copy":{"size":1}`,
+		`"mounts":[{"at":"a","host":"h"},{"at":"b"}]`, `"mounts":[{"at":"c","sub":[{"at":"x","n":1}]},{"at":"a","host":""}]`, `"mounts":[]`,
+	}
+	names := []string{"size", "zone", "on", "list", "parts", "copy", "mounts"}
 	refused := 0
 	for i := range 300 {
 		b := newMemory(t, &memory.Options{Encode: true})
@@ -323,4 +355,149 @@ func TestAFieldOfTwoDeclarersGoesWithTheLast(t *testing.T) {
 		}
 		must[store.Applied](t)(s.Apply(context.WithoutCancel(t.Context()), nil, "file", 1))
 	})
+}
+
+// An object that has another owner than the declaration names is another object: a child of the owner's namesake.
+// Seen to fail: without the comparison of owners.
+//
+// promise S6
+func TestADeclarationWithAnOwnerSparesWhatIsNotItsOwn(t *testing.T) {
+	onDisks(t, nil, func(t *testing.T, s *disks) {
+		of := func(uid string) []store.Owner {
+			return []store.Owner{{Kind: "set", Key: store.Key{Name: "s"}, UID: uid}}
+		}
+		declare := func(uid string) error {
+			_, err := s.ApplyFields(t.Context(), &disk{Meta: store.Meta{Name: "a", Owners: of(uid)}, Spec: diskSpec{Zone: uid}}, "set s", true)
+			return err
+		}
+		if err := declare("one"); err != nil {
+			t.Fatal(err)
+		}
+		if err := declare("two"); !errors.Is(err, store.ErrExists) || !strings.Contains(err.Error(), "disk a is not owned by this set s") {
+			t.Errorf("got %v", err)
+		}
+		wantSpec(t, must[*disk](t)(s.Get(t.Context(), store.Key{Name: "a"})), diskSpec{Zone: "one"})
+	})
+}
+
+// The elements of a list whose tag says by which field they are known are merged one by one: what is stored keeps its order, what is
+// new comes behind it as it is declared, and a conflict names the element.
+//
+// promise S6
+func TestElementsWithAKeyAreMergedOneByOne(t *testing.T) {
+	onDisks(t, nil, func(t *testing.T, s *disks) {
+		declareText(t, s, `{"mounts":[{"at":"b","host":"1"},{"at":"a.~","sub":[{"at":"x","n":1}]}]}`)
+		fillIn(t, s, func(o *disk) {
+			o.Spec.Mounts[0].Opts = map[string]string{"o": "1"}
+			o.Spec.Mounts[1].Sub = append(o.Spec.Mounts[1].Sub, diskMount2{At: "late", N: 7})
+			o.Spec.Mounts = append([]diskMount{{At: "0", Host: "filled"}}, o.Spec.Mounts...)
+		})
+		other := &disk{Meta: store.Meta{Name: "a"}, Spec: diskSpec{Mounts: []diskMount{{At: "z"}, {At: "b", Host: "2", Key: "hunter2"}, {At: "y"}}}}
+		_, err := s.ApplyFields(t.Context(), other, "other", false)
+		if want := `mounts.b.host: file has "1", other declares "2"`; !errors.Is(err, store.ErrOwned) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter") {
+			t.Errorf("got %v, want %q in it", err, want)
+		}
+		o := must[*disk](t)(s.Get(t.Context(), store.Key{Name: "a"}))
+		rest := []diskMount{{At: "a.~", Sub: []diskMount2{{"x", 1}, {"late", 7}}}, {At: "z"}, {At: "y"}}
+		b := diskMount{At: "b", Host: "1", Key: "hunter2", Opts: map[string]string{"o": "1"}}
+		wantOrder := func(o *disk, want ...diskMount) { t.Helper(); wantSpec(t, o, diskSpec{Mounts: want}) }
+		wantOrder(o, append([]diskMount{b, rest[0], {At: "0", Host: "filled"}}, rest[1:]...)...)
+		b.Host = ""
+		wantOrder(declareText(t, s, `{"mounts":[{"at":"y"}]}`), b, diskMount{At: "0", Host: "filled"}, rest[1], rest[2])
+		other.Spec.Mounts = nil
+		must[*disk](t)(s.ApplyFields(t.Context(), other, "other", false))
+		wantOrder(declareText(t, s, `{"mounts":[{"at":"y"}]}`), diskMount{At: "0", Host: "filled"}, rest[2])
+	})
+}
+
+// Two elements of one key cannot be told apart, and are refused by every write that changes the spec.
+func TestTwoElementsOfOneKeyAreRefused(t *testing.T) {
+	onDisks(t, nil, func(t *testing.T, s *disks) {
+		declareText(t, s, `{"mounts":[{"at":"a"}]}`)
+		twice := &disk{Meta: store.Meta{Name: "a"}, Spec: diskSpec{Mounts: []diskMount{{At: "x"}, {At: "x", Host: "h"}}}}
+		wrong := func(what string, err error) {
+			t.Helper()
+			if !errors.Is(err, store.ErrInvalid) {
+				t.Errorf("%s: got %v, want ErrInvalid", what, err)
+			}
+		}
+		_, err := s.Apply(t.Context(), []*disk{twice}, "file", 0)
+		wrong("Apply", err)
+		_, err = s.ApplyFields(t.Context(), twice, "file", true)
+		wrong("ApplyFields", err)
+		_, err = s.Declaration(twice)
+		wrong("Declaration", err)
+		_, err = s.Mutate(t.Context(), twice.Key(), func(o *disk) error { o.Spec = twice.Spec; return nil })
+		wrong("Mutate", err)
+		twice.Name = "b"
+		_, err = s.Create(t.Context(), twice)
+		wrong("Create", err)
+		_, err = s.Create(t.Context(), &disk{Meta: store.Meta{Name: "b"}, Spec: diskSpec{Mounts: []diskMount{{Sub: []diskMount2{{At: "x"}, {At: "x"}}}}}})
+		wrong("Create of two below an element", err)
+	})
+}
+
+// What was stored before there was a tag may have two elements of one key: it can be written besides, and a declaration
+// changes nothing of it.
+func TestElementsThatCannotBeToldApartAreNotMerged(t *testing.T) {
+	type before struct {
+		Size   int         `json:"size"`
+		Zone   string      `json:"zone"`
+		Mounts []diskMount `json:"mounts,omitempty"`
+	}
+	b := newMemory(t, &memory.Options{Encode: true})
+	earlier := must[*store.Store[before, struct{}]](t)(store.New[before, struct{}](b, "disk", nil))
+	mounts := []diskMount{{At: "x"}, {At: "x", Host: "h"}}
+	must[*store.Object[before, struct{}]](t)(earlier.Create(t.Context(), &store.Object[before, struct{}]{Meta: store.Meta{Name: "a"}, Spec: before{Mounts: mounts}}))
+	s := must[*disks](t)(store.New[diskSpec, struct{}](b, "disk", nil))
+	o := must[*disk](t)(s.Parse([]byte(`{"meta":{"name":"a"},"spec":{"mounts":[{"at":"y"}]}}`), nil))
+	if _, err := s.ApplyFields(t.Context(), o, "file", false); !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "mounts") {
+		t.Errorf("got %v", err)
+	}
+	d := must[store.Declaration](t)(s.Declaration(o))
+	r := must[store.Record](t)(b.Get(t.Context(), "disk", o.Key()))
+	if _, err := d.Over(r.Bytes); !errors.Is(err, store.ErrInvalid) {
+		t.Errorf("a Declaration: got %v", err)
+	}
+	stored := must[*disk](t)(s.Get(t.Context(), o.Key()))
+	stored.SetReady()
+	wantSpec(t, must[*disk](t)(s.UpdateStatus(t.Context(), stored)), diskSpec{Mounts: mounts})
+}
+
+// A tag that no element can have is refused with the kind.
+func TestAKeyThatIsNoneIsRefused(t *testing.T) {
+	type (
+		part    struct{ Name, Password string }
+		missing struct {
+			List []part `tend:"key=Nome"`
+		}
+		number struct {
+			List []struct{ N int } `tend:"key=N"`
+		}
+		texts struct {
+			List []string `tend:"key=Name"`
+		}
+		secret struct {
+			List []struct {
+				Name string `tend:"secret"`
+			} `tend:"key=Name"`
+		}
+	)
+	b := newMemory(t, nil)
+	_, err := store.New[missing, struct{}](b, "k", nil)
+	errs := map[string]error{"missing": err}
+	_, errs["number"] = store.New[number, struct{}](b, "k", nil)
+	_, errs["texts"] = store.New[texts, struct{}](b, "k", nil)
+	_, errs["secret"] = store.New[secret, struct{}](b, "k", nil)
+	_, errs["endless"] = store.New[treeOfKids, struct{}](b, "k", nil)
+	for name, err := range errs {
+		if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "field") {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+type treeOfKids struct {
+	Name string
+	Kids []treeOfKids `tend:"key=Name"`
 }

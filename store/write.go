@@ -336,7 +336,13 @@ func (s *core) check(o object, newSpec bool) error {
 	if err := checkMeta(o.meta()); err != nil {
 		return s.about(key, err)
 	}
-	if !newSpec || s.validate == nil {
+	if !newSpec {
+		return nil
+	}
+	if err := s.redactError(s.spec.CheckKeys(o.parts().spec), o); err != nil {
+		return fmt.Errorf("%w: %s %s: %w", ErrInvalid, s.kind, key, err)
+	}
+	if s.validate == nil {
 		return nil
 	}
 	if err := s.redactError(contain.Apart(func() error { return s.validate(o) }), o); err != nil {

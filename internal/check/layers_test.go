@@ -51,6 +51,7 @@ var layers = map[string]int{
 	"reconcile/event":             3,
 	"reconcile/program":           4,
 	"reconcile/quota":             3,
+	"reconcile/children":          5,
 	"reconcile/declare":           5,
 	"reconcile/webhook":           3,
 	"reconcile/lifecycle":         4,

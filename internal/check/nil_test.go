@@ -7,6 +7,7 @@ import (
 
 	"github.com/tendhq/tend/metrics"
 	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/children"
 	"github.com/tendhq/tend/reconcile/declare"
 	"github.com/tendhq/tend/reconcile/depend"
 	"github.com/tendhq/tend/reconcile/external"
@@ -93,6 +94,8 @@ func TestNilArgumentsAreErrors(t *testing.T) {
 		"declare.New, cache":             func() error { _, err := declare.New(s, nil, "f", nil); return err },
 		"depend.New, cache":              func() error { _, err := depend.New(nil, depend.Needs[int, int]{}, nil); return err },
 		"depend.New, needs":              func() error { _, err := depend.New(c, depend.Needs[int, int]{}, nil); return err },
+		"children.New":                   func() error { _, err := children.New[int, int](nil, nil); return err },
+		"children.Add":                   func() error { _, err := children.Add[int, int, int, int](nil, c); return err },
 		"external.New, store":            func() error { _, err := external.New[int, int](nil, nil, nil); return err },
 		"external.New, connector":        func() error { _, err := external.New(s, nil, nil); return err },
 		"external.New, connector func":   func() error { _, err := external.New(s, external.ConnectorFunc[int, int](nil), nil); return err },

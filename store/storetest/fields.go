@@ -21,6 +21,11 @@ type (
 		Ptr    *string           `json:"ptr,omitempty"`
 		Map    map[string]string `json:"map,omitempty"`
 		Secret string            `json:"secret" tend:"secret"`
+		List   []sharedElem      `json:"list,omitempty" tend:"key=Name"`
+	}
+	sharedElem struct {
+		Name  string `json:"name"`
+		Value string `json:"value,omitempty"`
 	}
 	sharedPart struct {
 		X string `json:"x"`
@@ -41,6 +46,8 @@ var sharedFields = map[string]struct {
 	"secret": {func(s *shared) string { return s.Secret }, func(s *shared, v string) { s.Secret = v }},
 	"map.k":  {mapGet("k"), mapSet("k")},
 	"map.~1": {mapGet("."), mapSet(".")},
+	"list.k": {elemGet("k"), elemSet("k")},
+	"list.~": {elemGet("~."), elemSet("~.")},
 	"ptr": {func(s *shared) string {
 		if s.Ptr == nil {
 			return ""
@@ -51,6 +58,31 @@ var sharedFields = map[string]struct {
 			s.Ptr = &v
 		}
 	}},
+}
+
+func elemGet(name string) func(s *shared) string {
+	return func(s *shared) string {
+		i := slices.IndexFunc(s.List, func(x sharedElem) bool { return x.Name == name })
+		if i < 0 {
+			return ""
+		}
+		return s.List[i].Value
+	}
+}
+
+func elemSet(name string) func(s *shared, v string) {
+	return func(s *shared, v string) {
+		i := slices.IndexFunc(s.List, func(x sharedElem) bool { return x.Name == name })
+		switch {
+		case v == "" && i >= 0:
+			s.List = slices.Delete(s.List, i, i+1)
+		case v == "":
+		case i >= 0:
+			s.List[i].Value = v
+		default:
+			s.List = append(s.List, sharedElem{name, v})
+		}
+	}
 }
 
 func mapGet(k string) func(s *shared) string { return func(s *shared) string { return s.Map[k] } }

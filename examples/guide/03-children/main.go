@@ -4,15 +4,16 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"log/slog"
 
 	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/children"
 	"github.com/tendhq/tend/reconcile/lifecycle"
 	"github.com/tendhq/tend/reconcile/program"
 	"github.com/tendhq/tend/store"
-	"github.com/tendhq/tend/store/cache"
 	_ "github.com/tendhq/tend/store/memory"
 )
 
@@ -24,51 +25,25 @@ type (
 )
 
 type reconciler struct {
-	sets    *store.Store[SetSpec, SetStatus]
-	pods    *store.Store[struct{}, struct{}]
-	byOwner *cache.Index[struct{}, struct{}] // finds the pods of a set
+	sets *store.Store[SetSpec, SetStatus]
+	kids *children.Kinds[SetSpec, SetStatus]
+	pods *children.Kind[struct{}, struct{}]
 }
 
 // guide: reconcile
 func (r reconciler) reconcile(ctx context.Context, set *Set) (reconcile.Result, error) {
-	there := map[string]*Pod{}
-	for pod := range r.byOwner.Get(set.UID) {
-		there[pod.Name] = pod
+	kids := r.kids.Of(set)
+	if set.Spec.Pods == 0 {
+		kids.None() // nothing is wanted, and that is no mistake
 	}
-	want := map[string]bool{}
 	for i := range set.Spec.Pods {
-		name := fmt.Sprintf("%s-%d", set.Name, i)
-		want[name] = true
-		if there[name] != nil {
-			continue
-		}
-		if _, err := r.pods.Create(ctx, &Pod{Meta: store.Meta{
-			Name:   name,
-			Owners: []store.Owner{r.sets.OwnerOf(set)},
-		}}); err != nil {
-			return reconcile.Result{}, err
-		}
-		fmt.Println("created", name)
+		r.pods.Want(kids, &Pod{Meta: store.Meta{Name: fmt.Sprintf("%s-%d", set.Name, i)}})
 	}
-	for name, pod := range there {
-		if want[name] {
-			continue
-		}
-		if err := r.pods.Delete(ctx, pod); err != nil {
-			return reconcile.Result{}, err
-		}
-		fmt.Println("deleted", name)
-	}
-	// What this run created is counted by the next one, which does not begin before
-	// the cache has seen it.
-	set.Status.Running = len(there)
-	if len(there) == len(want) {
-		set.SetReady()
-	} else {
-		set.SetProgressing("Scaling", "")
-	}
-	_, err := r.sets.UpdateStatus(ctx, set)
-	return reconcile.Result{}, err
+	state, err := kids.Apply(ctx)
+	set.Status.Running = state.Ready
+	state.Report(set)
+	_, statusErr := r.sets.UpdateStatus(ctx, set)
+	return reconcile.Result{}, errors.Join(err, statusErr)
 }
 
 // guide: end
@@ -79,11 +54,16 @@ func main() {
 	// guide: wire
 	p := program.Open(ctx, "memory")
 	sets := program.AddKind[SetSpec, SetStatus](p, "set", nil)
-	pods := program.AddKind(p, "pod", &program.ObjectsOptions[struct{}, struct{}]{NoReconciler: true})
-	byOwner, err := pods.Cache().AddIndex("owner", lifecycle.OwnerUIDs)
-	p.Check(err)
-	sets.Reconcile(reconciler{sets.Store, pods.Store, byOwner}.reconcile, nil)
-	sets.AddSources(reconcile.Owns(pods.Cache())) // a pod changed: its set is run
+	pods := program.AddKind[struct{}, struct{}](p, "pod", nil)
+	pods.Reconcile(func(ctx context.Context, pod *Pod) (reconcile.Result, error) {
+		pod.SetReady() // here it would start
+		_, err := pods.UpdateStatus(ctx, pod)
+		return reconcile.Result{}, err
+	}, nil)
+	kids := must(children.New(sets.Store, nil))
+	podKids := must(children.Add(kids, pods.Cache()))
+	sets.Reconcile(reconciler{sets.Store, kids, podKids}.reconcile, nil)
+	sets.AddSources(kids.Sources()...) // a pod changed: its set is run
 	p.Use(lifecycle.NewCascade("pods of sets that are gone", pods.Cache(),
 		[]lifecycle.OwnerKind[struct{}, struct{}]{lifecycle.Owning[struct{}, struct{}](sets.Cache())}, nil))
 	// guide: end

@@ -18,6 +18,8 @@ type field struct {
 	inner    reflect.Type // of the struct whose fields JSON puts among those around it; else nil
 	kept     bool         // JSON has it
 	tagged   bool         // it is secret
+	key      string       // the name of the field of its elements by which these are known; empty: none
+	by       *field       // that is it
 	deeper   int          // how many levels of JSON its values lie below the struct
 	noEmpty  bool         // omitempty
 	quoted   bool         // by the option string, where its type has no method that JSON calls
@@ -29,6 +31,7 @@ func newField(sf reflect.StructField, index int) *field {
 	f := &field{StructField: sf, index: index, label: "." + sf.Name, deeper: 1}
 	f.tagged = slices.Contains(strings.Split(sf.Tag.Get("tend"), ","), "secret")
 	f.name, _ = jsonName(sf)
+	f.key = keyTag(sf)
 	inner, embedded := inlined(sf)
 	f.kept = sf.IsExported() || embedded && sf.Type.Kind() == reflect.Struct
 	if embedded {

@@ -108,6 +108,11 @@ func (n *node) eachPart(v reflect.Value, path string, f func(part *node, v refle
 	for _, x := range n.fields {
 		switch {
 		case !x.kept:
+		case x.by != nil:
+			list, at := x.of(v), Join(path, x.name)
+			for i := range list.Len() {
+				f(x.node.elem, list.Index(i), Join(at, list.Index(i).Field(x.by.index).String()), true, false)
+			}
 		case x.inner == nil:
 			f(x.node, x.of(v), Join(path, x.name), false, x.tagged)
 		default:
@@ -168,7 +173,26 @@ func (n *node) covers(b, a reflect.Value, present bool) bool {
 		return true
 	}
 	for _, f := range n.fields {
-		if !f.node.covers(f.of(b), f.of(a), false) {
+		if f.by != nil {
+			if !f.coversByKey(f.of(b), f.of(a)) {
+				return false
+			}
+		} else if !f.node.covers(f.of(b), f.of(a), false) {
+			return false
+		}
+	}
+	return true
+}
+
+// coversByKey is covers of lists whose elements have keys.
+func (f *field) coversByKey(b, a reflect.Value) bool {
+	at := make(map[string]int, b.Len())
+	for i := range b.Len() {
+		at[b.Index(i).Field(f.by.index).String()] = i
+	}
+	for i := range a.Len() {
+		x := a.Index(i)
+		if there, is := at[x.Field(f.by.index).String()]; !is || !f.node.elem.covers(b.Index(there), x, true) {
 			return false
 		}
 	}
@@ -198,10 +222,29 @@ func (n *node) emptyIn(tree any, path string, yield func(string)) {
 		}
 	default:
 		for name, x := range parts {
-			if f := n.named(name); f != nil {
+			f := n.named(name)
+			list, _ := x.([]any)
+			switch {
+			case f == nil:
+			case f.by == nil || len(list) == 0:
 				f.node.emptyIn(x, Join(path, f.name), yield)
+			default:
+				f.emptyByKey(list, Join(path, f.name), yield)
 			}
 		}
+	}
+}
+
+// emptyByKey is emptyIn of a list whose elements have keys.
+func (f *field) emptyByKey(list []any, path string, yield func(string)) {
+	for _, x := range list {
+		key := ""
+		for name, x := range x.(map[string]any) { // it was decoded into a struct
+			if f.node.elem.named(name) == f.by {
+				key, _ = x.(string)
+			}
+		}
+		f.node.elem.emptyIn(x, Join(path, key), yield)
 	}
 }
 

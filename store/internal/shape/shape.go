@@ -46,6 +46,7 @@ type Shape struct {
 	clone  func(dst, src any) // nil unless V has Clone() V: it is called without reflection
 	code   bool
 	secret bool
+	lists  *Lists
 }
 
 // New returns the shape of V; name begins the path of a field in errors. A type that cannot
@@ -58,7 +59,9 @@ func New[V any](name string) (Shape, error) {
 func build[V any](name string) (Shape, *builder) {
 	t := reflect.TypeFor[V]()
 	top, b := nodeOf(place{Type: t}, name)
-	s := Shape{name: name, top: top, code: b.code, secret: top.has(secret)}
+	find := lister{}
+	s := Shape{name: name, top: top, code: b.code, secret: top.has(secret), lists: find.of(top, name)}
+	b.unkept = firstOf(b.unkept, find.err)
 	if _, ok := any(*new(V)).(interface{ Clone() V }); ok && t.Kind() != reflect.Pointer { // of a pointer, the node asks whether it is nil
 		s.clone = func(dst, src any) { *dst.(*V) = any(*src.(*V)).(interface{ Clone() V }).Clone() }
 	}

@@ -1,0 +1,310 @@
+package children
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/store"
+)
+
+// The reasons of a State besides those of the children's Ready conditions.
+const (
+	reasonWaiting  = "Waiting"
+	reasonFailed   = "ChildFailed"
+	reasonDeleting = "Deleting"
+	reasonRefused  = "DeletionsRefused"
+)
+
+// State says how far the children of an owner are.
+type State struct {
+	// Wanted is how many children are wanted, and Ready how many of these are there and Ready.
+	Wanted, Ready int
+	// Left is how many are there and no longer wanted.
+	Left int
+	// Reason and Message say of the first wanted child that is not Ready, in the order of the calls of Want, or
+	// else of the first that is left, why. They are empty if all is as wanted.
+	Reason, Message string
+}
+
+// reporter is a [store.Object] of any types.
+type reporter interface {
+	SetReady()
+	SetProgressing(reason, message string)
+}
+
+// Report puts the state into the status of the owner: Ready if all is as wanted, and Progressing with Reason and
+// Message otherwise.
+func (s State) Report(owner reporter) {
+	if s.Reason == "" {
+		owner.SetReady()
+	} else {
+		owner.SetProgressing(s.Reason, s.Message)
+	}
+}
+
+func (s *State) because(reason, format string, args ...any) {
+	if s.Reason == "" {
+		s.Reason, s.Message = cmp.Or(reason, reasonWaiting), fmt.Sprintf(format, args...)
+	}
+}
+
+// Apply makes the store hold the set, as the package's comment says, and does not wait for what the children's own
+// reconcilers do. The State is complete as far as it came; it names what failed, too. It is [store.ErrInvalid]
+// if an object is wanted twice, or by a wrong use of Want. It may be called again.
+func (s *Set) Apply(ctx context.Context) (State, error) {
+	a := &applying{set: s, wanted: s.wanted, isWanted: s.refs, there: make(map[string]*found), failed: make(map[string]error)}
+	if s.meta.Deleting() {
+		a.wanted, a.isWanted = nil, nil
+	}
+	err := s.bad
+	if err == nil {
+		err = a.look(ctx)
+	}
+	if err == nil {
+		err = a.mayDelete()
+	}
+	if err != nil {
+		reason := reasonFailed
+		if errors.Is(err, ErrRefused) {
+			reason = reasonRefused
+		}
+		a.state.because(reason, "%v", err)
+		return a.conclude(), err
+	}
+	for _, c := range a.wanted {
+		a.try(ctx, c.ref, func() error { return a.put(ctx, c) })
+	}
+	for a.deleteFree(ctx) {
+	}
+	return a.conclude(), errors.Join(a.errs...)
+}
+
+// applying is one Apply.
+type applying struct {
+	set      *Set
+	wanted   []*Child
+	isWanted map[string]bool // by ref
+	there    map[string]*found
+	failed   map[string]error
+	errs     []error
+	current  bool // the owner was read from the store, and is the one of the set
+	changed  bool // it is not
+	over     bool // nothing more can be written
+	state    State
+}
+
+// look finds the children that are there.
+func (a *applying) look(ctx context.Context) error {
+	if a.set.owner.UID == "" {
+		return fmt.Errorf("%w: %s was never stored and has no children", store.ErrInvalid, a.set.by)
+	}
+	info, inRun := reconcile.RunInfo(ctx)
+	inStore := !inRun || info.Stale
+	for {
+		for _, k := range a.set.of.kinds {
+			children, err := k.children(ctx, a.set.owner, inStore)
+			if err != nil {
+				return err
+			}
+			for _, f := range children {
+				a.there[f.ref] = f
+			}
+		}
+		if inStore || len(a.there) > 0 || !a.set.meta.Deleting() {
+			return nil
+		}
+		inStore = true // the owner may go next
+	}
+}
+
+// surplus are the children that are not wanted, in the order of their names.
+func (a *applying) surplus() (all []*found) {
+	for _, ref := range slices.Sorted(maps.Keys(a.there)) {
+		if !a.isWanted[ref] {
+			all = append(all, a.there[ref])
+		}
+	}
+	return all
+}
+
+// mayDelete refuses deletions that may be a mistake.
+func (a *applying) mayDelete() error {
+	var refs []string
+	for _, f := range a.surplus() {
+		if !f.deleting {
+			refs = append(refs, f.ref)
+		}
+	}
+	n, meta, most := len(refs), a.set.meta, a.set.of.maxDelete
+	if n == 0 || meta.Deleting() {
+		return nil
+	}
+	if len(a.wanted) == 0 && !a.set.none {
+		return fmt.Errorf("%w: %s wants no children any more and has %d, and Set.None was not called", ErrRefused, a.set.by, n)
+	}
+	var allowed int
+	var at int64
+	if _, err := fmt.Sscanf(meta.Annotations[AnnotationMayDelete], "%d@%d", &allowed, &at); err == nil && at == meta.Generation {
+		most = max(most, allowed)
+	}
+	if n <= most || a.set.of.maxDelete < 0 {
+		return nil
+	}
+	more := ""
+	if n > 3 {
+		refs, more = refs[:3], ", …"
+	}
+	return fmt.Errorf("%w: %d of the %d children of %s are no longer wanted, and at most %d may go at once: %s%s; to allow it annotate the owner with %s=%d@%d",
+		ErrRefused, n, len(a.there), a.set.by, most, strings.Join(refs, ", "), more, AnnotationMayDelete, n, meta.Generation)
+}
+
+// try notes a failure with one child.
+func (a *applying) try(ctx context.Context, ref string, do func() error) {
+	if a.over {
+		return
+	}
+	if err := do(); err != nil {
+		a.failed[ref] = err
+		a.errs = append(a.errs, err)
+		a.over = ctx.Err() != nil || errors.Is(err, store.ErrFenced) || errors.Is(err, store.ErrUnguarded) || errors.Is(err, store.ErrClosed)
+	}
+}
+
+// ownerIsCurrent reads the owner once, before something is created or deleted in its name.
+func (a *applying) ownerIsCurrent(ctx context.Context) (bool, error) {
+	if a.current || a.changed {
+		return a.current, nil
+	}
+	is, err := a.set.same(ctx)
+	if err == nil {
+		a.current, a.changed = is, !is
+	}
+	return is, err
+}
+
+// put declares a wanted child, unless it has to wait.
+func (a *applying) put(ctx context.Context, c *Child) error {
+	seen := a.there[c.ref]
+	if seen == nil {
+		if a.waitsFor(c) != "" {
+			return nil
+		}
+		if is, err := a.ownerIsCurrent(ctx); err != nil || !is {
+			return err
+		}
+	}
+	now, err := c.kind.declare(ctx, c, seen)
+	if now != nil {
+		a.there[c.ref] = now
+	}
+	if errors.Is(err, store.ErrDeleting) && seen != nil {
+		seen.deleting, err = true, nil // it is made again when it is gone
+	}
+	return err
+}
+
+// waitsFor is the first child that one needs and that is not Ready.
+func (a *applying) waitsFor(c *Child) string {
+	for _, need := range c.after {
+		if f := a.there[need.ref]; f == nil || f.deleting || !f.ready {
+			return need.ref
+		}
+	}
+	return ""
+}
+
+// neededBy has for each child that others need, and that may be gone, the first of these that are there.
+func (a *applying) neededBy() map[string]string {
+	by := make(map[string]string)
+	for _, ref := range slices.Sorted(maps.Keys(a.there)) {
+		for _, need := range a.there[ref].after {
+			if by[need] == "" && need != ref {
+				by[need] = ref
+			}
+		}
+	}
+	return by
+}
+
+// deleteFree deletes what is not wanted and no child needs, and reports whether something may have become free by
+// that.
+func (a *applying) deleteFree(ctx context.Context) (more bool) {
+	var free, needed []*found
+	neededBy, cycle := a.neededBy(), true // each waits for another one
+	for _, f := range a.surplus() {
+		switch by := neededBy[f.ref]; {
+		case f.deleting || f.tried:
+			cycle = false
+		case by == "":
+			free = append(free, f)
+		default:
+			cycle = cycle && !a.isWanted[by]
+			needed = append(needed, f)
+		}
+	}
+	if len(free) == 0 && cycle {
+		free = needed
+	}
+	for _, f := range free {
+		f.tried = true
+		a.try(ctx, f.ref, func() error {
+			is, err := a.ownerIsCurrent(ctx)
+			if err != nil || !is {
+				return err
+			}
+			gone, err := f.kind.remove(ctx, a.set, f)
+			if f.deleting = err == nil && !gone; gone {
+				reconcile.Logger(ctx).InfoContext(ctx, "children: deleted what is no longer wanted", "child", f.ref, "owner", a.set.by)
+				delete(a.there, f.ref)
+				more = true
+			}
+			return err
+		})
+	}
+	return more
+}
+
+// conclude says how far the children are.
+func (a *applying) conclude() State {
+	for _, c := range a.wanted {
+		a.state.Wanted++
+		f, failed := a.there[c.ref], a.failed[c.ref]
+		waits := a.waitsFor(c)
+		switch {
+		case failed != nil:
+			a.state.because(reasonFailed, "%v", failed)
+		case f == nil && waits != "":
+			a.state.because(reasonWaiting, "%s waits for %s", c.ref, waits)
+		case f == nil:
+			a.state.because(reasonWaiting, "%s is not there yet", c.ref)
+		case f.deleting:
+			a.state.because(reasonDeleting, "%s is made again when it is gone", c.ref)
+		case !f.ready:
+			a.state.because(f.why.Reason, "%s: %s", c.ref, f.why.Message)
+		default:
+			a.state.Ready++
+		}
+	}
+	neededBy := a.neededBy()
+	for _, f := range a.surplus() {
+		a.state.Left++
+		by, failed := neededBy[f.ref], a.failed[f.ref]
+		switch {
+		case failed != nil:
+			a.state.because(reasonFailed, "%v", failed)
+		case f.deleting && len(f.meta.Finalizers) > 0:
+			a.state.because(reasonDeleting, "%s is being deleted: %s", f.ref, strings.Join(f.meta.Finalizers, ", "))
+		case by != "":
+			a.state.because(reasonDeleting, "%s is deleted after %s", f.ref, by)
+		default:
+			a.state.because(reasonDeleting, "%s is no longer wanted", f.ref)
+		}
+	}
+	return a.state
+}

@@ -1,0 +1,360 @@
+package children_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/tendhq/tend/reconcile/children"
+	"github.com/tendhq/tend/reconcile/reconciletest"
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/storetest"
+)
+
+var diskAndMachine = plan{{kind: "disk", name: "d", value: 1}, {kind: "machine", name: "m", value: 1, after: []string{"disk d"}}}
+
+func expectState(t *testing.T, got, want children.State) {
+	t.Helper()
+	if got != want {
+		t.Errorf("the state is %+v, want %+v", got, want)
+	}
+}
+
+// A child is created when those that it needs are Ready, and deleted before them, when its finalizers are gone.
+//
+// promise E2
+func TestChildrenComeAndGoInTheOrderOfTheirNeeds(t *testing.T) {
+	w := newWorld(t, newMemory(t), nil)
+	w.newSite(t, "s")
+	expectState(t, w.applied(t, "s", diskAndMachine), children.State{Wanted: 2, Reason: "Waiting", Message: "disk d: nothing has said whether it is ready"})
+	w.expect(t, "disk d")
+	w.settle(t)
+	if got := w.applied(t, "s", diskAndMachine); got.Ready != 1 || got.Reason != "Waiting" {
+		t.Errorf("the state is %+v", got)
+	}
+	w.expect(t, "disk d", "machine m")
+	w.edit(t, "machine m", func(m *store.Meta, o readier) {
+		m.AddFinalizer("theirs")
+		o.SetProgressing("NoImage", "image 1 is being copied")
+	})
+	expectState(t, w.applied(t, "s", diskAndMachine), children.State{Wanted: 2, Ready: 1, Reason: "NoImage", Message: "machine m: image 1 is being copied"})
+	w.settle(t)
+	expectState(t, w.applied(t, "s", diskAndMachine), children.State{Wanted: 2, Ready: 2})
+
+	for range 2 {
+		expectState(t, w.applied(t, "s", nil), children.State{Left: 2, Reason: "Deleting", Message: "disk d is deleted after machine m"})
+	}
+	w.expect(t, "disk d", "machine m")
+	if w.all(t)["disk d"].meta.Deleting() || !w.all(t)["machine m"].meta.Deleting() {
+		t.Error("the disk was to wait for the machine")
+	}
+	w.settle(t, "machine m")
+	expectState(t, w.applied(t, "s", nil), children.State{})
+	w.expect(t)
+}
+
+// One Apply deletes a chain of children without finalizers.
+func TestAChainWithoutFinalizersGoesAtOnce(t *testing.T) {
+	w := newWorld(t, newMemory(t), nil)
+	w.newSite(t, "s")
+	w.applied(t, "s", diskAndMachine)
+	w.settle(t)
+	w.applied(t, "s", diskAndMachine)
+	expectState(t, w.applied(t, "s", nil), children.State{})
+	w.expect(t)
+}
+
+// An object of a wanted name that is not the owner's is left alone and named, and the rest goes on. So is a field of
+// another declarer.
+//
+// promise E2, S6
+func TestWhatIsNotTheOwnersIsAConflict(t *testing.T) {
+	ctx := t.Context()
+	w := newWorld(t, newMemory(t), nil)
+	w.newSite(t, "s")
+	before := must[*disk](t)(w.disks.Create(ctx, &disk{Meta: store.Meta{Name: "d", Owners: []store.Owner{{Kind: "site", Key: store.Key{Name: "s"}, UID: "of one before"}}}}))
+	p := plan{{kind: "disk", name: "d", value: 1}, {kind: "disk", name: "e", value: 1}, {kind: "machine", name: "m", value: 1}}
+	state, err := w.apply(t, "s", p)
+	if !errors.Is(err, store.ErrExists) || !strings.Contains(err.Error(), "disk d is not owned by this site s") || state.Reason != "ChildFailed" {
+		t.Errorf("got %+v, %v", state, err)
+	}
+	w.expect(t, "disk d", "disk e", "machine m")
+	must[*machine](t)(w.machines.ApplyFields(ctx, &machine{Meta: store.Meta{Name: "m"}, Spec: machineSpec{Image: "2", Zone: "z"}}, "scaler", true))
+	p = p[1:]
+	w.settle(t, "disk e")
+	state, err = w.apply(t, "s", p)
+	if !errors.Is(err, store.ErrOwned) || !strings.Contains(err.Error(), `Image: scaler has "2", site s declares "1"`) || state.Reason != "ChildFailed" {
+		t.Errorf("got %+v, %v", state, err)
+	}
+	if now := must[*disk](t)(w.disks.Get(ctx, before.Key())); now.Revision != before.Revision {
+		t.Errorf("the other's disk was written: %+v", now)
+	}
+}
+
+// Beyond the cap, and without a word for an empty set, nothing is deleted and nothing is written.
+//
+// promise E2
+func TestDeletionsThatMayBeAMistakeAreRefused(t *testing.T) {
+	w := newWorld(t, newMemory(t), &children.Options{MaxDelete: 2})
+	s := w.newSite(t, "s")
+	var p plan
+	for i := range 5 {
+		p = append(p, want{kind: "disk", name: fmt.Sprint(i), value: 1})
+	}
+	w.applied(t, "s", p)
+	refused := func(p plan, want string) {
+		t.Helper()
+		state, err := w.apply(t, "s", p)
+		if !errors.Is(err, children.ErrRefused) || !strings.Contains(err.Error(), want) || state.Reason != "DeletionsRefused" || state.Message != err.Error() {
+			t.Errorf("got %+v, %v, want %q", state, err, want)
+		}
+		w.expect(t, "disk 0", "disk 1", "disk 2", "disk 3", "disk 4")
+	}
+	grown := plan{{kind: "disk", name: "0", value: 1}, {kind: "disk", name: "1", value: 1}, {kind: "disk", name: "9", value: 1}}
+	refused(grown, "3 of the 5 children of site s are no longer wanted, and at most 2 may go at once: disk 2, disk 3, disk 4; to allow it annotate the owner with tend.may-delete=3@1")
+	if _, err := w.kids.Of(s).Apply(t.Context()); !errors.Is(err, children.ErrRefused) || !strings.Contains(err.Error(), "Set.None was not called") {
+		t.Errorf("an empty set: got %v", err)
+	}
+	for word, goes := range map[string]bool{"3@2": false, "2@1": false, "3": false, "4@1": true} {
+		change(t, w.sites, "s", func(o *site) { o.Annotations = map[string]string{children.AnnotationMayDelete: word} })
+		if !goes {
+			refused(grown, "at most 2")
+		}
+	}
+	change(t, w.sites, "s", func(o *site) { o.Annotations = map[string]string{children.AnnotationMayDelete: "4@1"} })
+	w.applied(t, "s", grown)
+	w.expect(t, "disk 0", "disk 1", "disk 9")
+	w.applied(t, "s", grown[2:])
+	w.expect(t, "disk 9")
+	w.applied(t, "s", nil)
+	w.expect(t)
+
+	unlimited := newWorld(t, newMemory(t), &children.Options{MaxDelete: -1})
+	unlimited.newSite(t, "s")
+	unlimited.applied(t, "s", p)
+	unlimited.applied(t, "s", nil)
+	unlimited.expect(t)
+}
+
+// Of an owner in deletion all children go, in order, without a word.
+func TestAnOwnerInDeletionWantsNothing(t *testing.T) {
+	w := newWorld(t, newMemory(t), &children.Options{MaxDelete: 1})
+	w.newSite(t, "s", "mine")
+	w.applied(t, "s", diskAndMachine)
+	w.settle(t)
+	w.applied(t, "s", diskAndMachine)
+	drop(t, w.sites, "s")
+	expectState(t, w.applied(t, "s", diskAndMachine), children.State{})
+	w.expect(t)
+}
+
+// A run with an owner as it was once, or that is gone, creates and deletes nothing.
+//
+// promise E2
+func TestAnOwnerThatHasChangedDeletesNothing(t *testing.T) {
+	w := newWorld(t, newMemory(t), nil)
+	old := w.newSite(t, "s")
+	w.applied(t, "s", diskAndMachine[:1])
+	change(t, w.sites, "s", func(o *site) { o.Spec.Round++ })
+	other := plan{{kind: "disk", name: "e", value: 1}}
+	for range 2 {
+		if state := must[children.State](t)(w.set(old, other).Apply(t.Context())); state.Left != 1 || state.Reason == "" {
+			t.Errorf("the state is %+v", state)
+		}
+		w.expect(t, "disk d")
+		if _, err := w.sites.Get(t.Context(), old.Key()); err == nil {
+			drop(t, w.sites, "s")
+		}
+	}
+}
+
+// A child that others own too loses this owner, with the fields that it declared, and stays.
+//
+// promise E2
+func TestAChildOfSeveralOwnersStays(t *testing.T) {
+	w := newWorld(t, newMemory(t), nil)
+	w.newSite(t, "s")
+	other := store.Owner{Kind: "site", Key: store.Key{Name: "o"}, UID: "other"}
+	p := plan{{kind: "machine", name: "m", value: 1}}
+	w.applied(t, "s", p)
+	change(t, w.machines, "m", func(o *machine) { o.Owners, o.Spec.Zone = append(o.Owners, other), "z" })
+	expectState(t, w.applied(t, "s", nil), children.State{})
+	m := must[*machine](t)(w.machines.Get(t.Context(), store.Key{Name: "m"}))
+	if len(m.Owners) != 1 || m.Owners[0] != other || m.Spec != (machineSpec{Zone: "z"}) || m.FieldOwners != "" {
+		t.Errorf("it is %+v", m)
+	}
+}
+
+// What was made again under a child's name since the look is not the child, and what was written meanwhile is looked at
+// again.
+//
+// promise E2
+func TestWhatComesBetweenTheLookAndTheDeletionIsSpared(t *testing.T) {
+	b := newMemory(t)
+	w := newWorld(t, b, nil)
+	var between func()
+	at := ""
+	meanwhile := newWorld(t, storetest.Faulty(b, func(c storetest.Call) (f storetest.Fault) {
+		if c.Kind == "disk" && c.Method == at && between != nil {
+			do := between
+			between = nil
+			do()
+		}
+		return f
+	}), nil)
+	s := w.newSite(t, "s")
+	d := plan{{kind: "disk", name: "d", value: 1}}
+	remade := func(owners []store.Owner) func() {
+		return func() {
+			drop(t, w.disks, "d")
+			must[*disk](t)(w.disks.Create(t.Context(), &disk{Meta: store.Meta{Name: "d", Owners: owners}}))
+		}
+	}
+	for name, c := range map[string]struct {
+		at    string
+		do    func()
+		spare bool
+	}{
+		"made by others":    {"Get", remade(nil), true},
+		"made again":        {"Get", remade([]store.Owner{w.sites.OwnerOf(s)}), true},
+		"given to others":   {"Get", func() { change(t, w.disks, "d", func(o *disk) { o.Owners = nil }) }, true},
+		"given at the last": {"Commit", func() { change(t, w.disks, "d", func(o *disk) { o.Owners = nil }) }, true},
+		"written":           {"Commit", func() { w.settle(t) }, false},
+	} {
+		w.applied(t, "s", d)
+		at, between = c.at, c.do
+		meanwhile.applied(t, "s", nil)
+		if between != nil {
+			t.Fatalf("%s: it did not happen", name)
+		}
+		if _, there := w.all(t)["disk d"]; there != c.spare {
+			t.Errorf("%s: it is there: %v", name, there)
+		} else if there {
+			drop(t, w.disks, "d")
+		}
+	}
+}
+
+// A child that a newer version of the program stored is left alone.
+//
+// promise S5
+func TestAChildOfANewerVersionStays(t *testing.T) {
+	b := newMemory(t)
+	w := newWorld(t, b, nil)
+	s := w.newSite(t, "s")
+	newer := must[*store.Store[diskSpec, struct{}]](t)(store.New(b, "disk", &store.Options[diskSpec, struct{}]{Version: 2}))
+	d := must[*disk](t)(newer.Create(t.Context(), &disk{Meta: store.Meta{Name: "d", Owners: []store.Owner{w.sites.OwnerOf(s)}}}))
+	for _, p := range []plan{nil, {{kind: "disk", name: "d", value: 1}}} {
+		if state, err := w.apply(t, "s", p); !errors.Is(err, store.ErrNewer) || state.Reason != "ChildFailed" {
+			t.Errorf("got %+v, %v", state, err)
+		}
+	}
+	if now := must[*disk](t)(newer.Get(t.Context(), d.Key())); now.Revision != d.Revision {
+		t.Errorf("it was written: %+v", now)
+	}
+}
+
+// Two children that came to need each other, by a crash between the writes of a set that turned their order around, go.
+func TestChildrenThatNeedEachOtherGo(t *testing.T) {
+	w := newWorld(t, newMemory(t), nil)
+	w.newSite(t, "s")
+	w.applied(t, "s", diskAndMachine)
+	w.settle(t)
+	w.applied(t, "s", diskAndMachine)
+	w.edit(t, "disk d", func(m *store.Meta, _ readier) { m.Annotations = map[string]string{"tend.after": `["machine m"]`} })
+	expectState(t, w.applied(t, "s", nil), children.State{})
+	w.expect(t)
+}
+
+// A child that no longer needs another one lets it go.
+func TestAChildThatNeedsAnotherOneInsteadLetsItGo(t *testing.T) {
+	w := newWorld(t, newMemory(t), nil)
+	w.newSite(t, "s")
+	w.applied(t, "s", diskAndMachine)
+	w.settle(t)
+	w.applied(t, "s", diskAndMachine)
+	w.applied(t, "s", plan{{kind: "machine", name: "m", value: 1}})
+	w.expect(t, "machine m")
+}
+
+// A wrong use of a set is an error before anything is written.
+func TestASetThatMakesNoSenseIsRefused(t *testing.T) {
+	b := newMemory(t)
+	w, other := newWorld(t, b, nil), newWorld(t, b, nil)
+	s := w.newSite(t, "s")
+	d := &disk{Meta: store.Meta{Name: "d"}}
+	for name, wrong := range map[string]func(set *children.Set){
+		"twice":       func(set *children.Set) { w.diskKids.Want(set, d) },
+		"nil":         func(set *children.Set) { w.diskKids.Want(set, nil) },
+		"another set": func(set *children.Set) { w.machineKids.Want(set, &machine{}, w.diskKids.Want(w.kids.Of(s), d)) },
+		"nil child":   func(set *children.Set) { w.machineKids.Want(set, &machine{}, nil) },
+		"of others":   func(set *children.Set) { other.machineKids.Want(set, &machine{}) },
+	} {
+		set := w.kids.Of(s)
+		w.diskKids.Want(set, d)
+		wrong(set)
+		if state, err := set.Apply(t.Context()); !errors.Is(err, store.ErrInvalid) || state.Reason == "" {
+			t.Errorf("%s: got %+v, %v", name, state, err)
+		}
+	}
+	if _, err := w.kids.Of(new(site)).Apply(t.Context()); !errors.Is(err, store.ErrInvalid) {
+		t.Errorf("an owner that was never stored: got %v", err)
+	}
+	w.expect(t)
+	if _, err := children.Add(w.kids, w.diskCache); err == nil {
+		t.Error("a kind was added twice")
+	}
+}
+
+// The state goes into the status of the owner.
+func TestAStateIsReported(t *testing.T) {
+	var s site
+	children.State{Wanted: 1, Reason: "NoImage", Message: "machine m: gone"}.Report(&s)
+	if c, _ := s.Condition(store.ConditionReady); s.Ready() || c.Reason != "NoImage" || c.Message != "machine m: gone" {
+		t.Errorf("it is %+v", s.Conditions)
+	}
+	children.State{Wanted: 1, Ready: 1}.Report(&s)
+	if !s.Ready() {
+		t.Errorf("it is %+v", s.Conditions)
+	}
+}
+
+// A process dies before and after each of its calls to the store, and the next one ends in the same set: nothing
+// double, and nothing of others touched.
+//
+// promise E2
+func TestADeathAtEachStepEndsInTheSameSet(t *testing.T) {
+	first := plan{{kind: "disk", name: "d", value: 1}, {kind: "disk", name: "e", value: 1}, {kind: "machine", name: "m", value: 1, finalizer: true, after: []string{"disk d", "disk e"}}}
+	second := plan{{kind: "machine", name: "n", value: 1}, {kind: "disk", name: "d", value: 2, after: []string{"machine n"}}, {kind: "machine", name: "o", value: 1, after: []string{"disk d"}}}
+	reconciletest.KillAtEachStep(t, func(t *testing.T, steps *reconciletest.Steps) {
+		b := newMemory(t)
+		next := newWorld(t, b, nil)
+		next.newSite(t, "s")
+		for range 2 {
+			next.applied(t, "s", first)
+			next.settle(t)
+		}
+		next.expect(t, "disk d", "disk e", "machine m")
+		must[*disk](t)(next.disks.Create(t.Context(), &disk{Meta: store.Meta{Name: "theirs"}}))
+		next.settle(t, "disk theirs")
+		before := next.all(t)["disk theirs"].meta.Revision
+		doomed := newWorld(t, steps.Backend(b), nil)
+		for range 4 {
+			_, _ = doomed.set(next.site(t, "s"), second).Apply(t.Context())
+			if steps.Dead() {
+				break
+			}
+			next.settle(t)
+		}
+		for range 4 {
+			next.applied(t, "s", second)
+			next.settle(t)
+		}
+		expectState(t, next.applied(t, "s", second), children.State{Wanted: 3, Ready: 3})
+		next.expect(t, "disk d", "disk theirs", "machine n", "machine o")
+		if all := next.all(t); all["disk d"].value != "2" || all["disk theirs"].meta.Revision != before {
+			t.Errorf("they are %+v", all)
+		}
+	})
+}

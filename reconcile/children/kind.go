@@ -1,0 +1,185 @@
+package children
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/store"
+)
+
+// annotationAfter lists the children of the same owner that a child needs, by kind and key: they are deleted after
+// it. It is a JSON list of texts.
+const annotationAfter = "tend.after"
+
+// kind is a [Kind] without its types.
+type kind interface {
+	name() string
+	// children are those of an owner, in the cache or in the store.
+	children(ctx context.Context, owner store.Owner, inStore bool) ([]*found, error)
+	// declare makes the store hold a wanted child, of which is was seen, or nil.
+	declare(ctx context.Context, c *Child, seen *found) (*found, error)
+	// remove deletes a child, or what the owner has in it.
+	remove(ctx context.Context, s *Set, f *found) (gone bool, err error)
+}
+
+// found is a child that is there.
+type found struct {
+	kind   kind
+	ref    string // see refOf
+	meta   *store.Meta
+	object any // of the kind's type; read-only
+	after  []string
+	ready  bool
+	why    store.Condition // that says why not
+
+	deleting bool
+	tried    bool // to delete it, by this Apply
+}
+
+func (k *Kind[S, T]) name() string { return k.store.Kind() }
+
+// declared is an object as the owner declares it.
+func (k *Kind[S, T]) declared(s *Set, o *store.Object[S, T], after []*Child) *store.Object[S, T] {
+	c := k.store.Clone(o)
+	if !slices.Contains(c.Owners, s.owner) {
+		c.Owners = append(c.Owners, s.owner)
+	}
+	if len(after) > 0 {
+		setAfter(&c.Meta, after)
+	}
+	return c
+}
+
+func setAfter(m *store.Meta, after []*Child) {
+	refs := make([]string, 0, len(after))
+	for _, a := range after {
+		refs = append(refs, a.ref)
+	}
+	slices.Sort(refs)
+	text, _ := json.Marshal(slices.Compact(refs)) // strings only
+	if m.Annotations == nil {
+		m.Annotations = make(map[string]string, 1)
+	}
+	m.Annotations[annotationAfter] = string(text)
+}
+
+func (k *Kind[S, T]) children(ctx context.Context, owner store.Owner, inStore bool) (all []*found, err error) {
+	if !inStore {
+		for o := range k.byOwner.Get(owner.UID) {
+			all = append(all, k.found(o))
+		}
+		return all, nil
+	}
+	for o, err := range k.store.All(ctx, store.Selector{}) {
+		if err != nil {
+			return nil, fmt.Errorf("children: %s objects: %w", k.name(), err) // it may be a child
+		}
+		if ownedBy(&o.Meta, owner) {
+			all = append(all, k.found(o))
+		}
+	}
+	return all, nil
+}
+
+func ownedBy(m *store.Meta, owner store.Owner) bool {
+	return slices.ContainsFunc(m.Owners, func(o store.Owner) bool { return o.UID == owner.UID })
+}
+
+func (k *Kind[S, T]) found(o *store.Object[S, T]) *found {
+	f := &found{kind: k, ref: refOf(k, o.Key()), meta: &o.Meta, object: o, ready: o.Ready(), deleting: o.Deleting()}
+	_ = json.Unmarshal([]byte(o.Annotations[annotationAfter]), &f.after) // of what a person broke, nothing is known
+	if f.ready {
+		return f
+	}
+	said := k.store.RedactConditions(o) // it goes into the status of another kind
+	i := slices.IndexFunc(said, func(c store.Condition) bool { return c.Type == store.ConditionReady })
+	switch {
+	case i < 0:
+		f.why = store.Condition{Reason: reasonWaiting, Message: "nothing has said whether it is ready"}
+	case said[i].Status == store.True:
+		f.why = store.Condition{Reason: reasonWaiting, Message: "its newest change was not looked at yet"}
+	default:
+		f.why = said[i]
+	}
+	return f
+}
+
+func (k *Kind[S, T]) declare(ctx context.Context, c *Child, seen *found) (*found, error) {
+	want := c.object.(*store.Object[S, T])
+	if seen != nil {
+		if seen.meta.Annotations[annotationAfter] != "" && len(c.after) == 0 {
+			setAfter(&want.Meta, nil)
+		}
+		if k.settled(want, seen.object.(*store.Object[S, T]), c.set.by) {
+			return seen, nil
+		}
+	}
+	now, err := k.store.ApplyFields(ctx, want, c.set.by, false)
+	if now == nil {
+		return seen, err
+	}
+	return k.found(now), err
+}
+
+// settled reports whether it is sure, without a look at the store, that declaring changes nothing.
+func (k *Kind[S, T]) settled(want, is *store.Object[S, T], by string) bool {
+	owns := 0
+	for name, fields := range is.FieldOwners.All(is.Generation) {
+		if owns++; name != by || len(fields) != 1 || fields[0] != "all" {
+			return false
+		}
+	}
+	return owns == 1 && want.FieldOwners == "" && !is.Deleting() && !is.Newer && k.store.SameSpec(want, is) &&
+		contains(is.Labels, want.Labels) && contains(is.Annotations, want.Annotations) &&
+		!slices.ContainsFunc(want.Owners, func(o store.Owner) bool { return !slices.Contains(is.Owners, o) })
+}
+
+func contains(all, some map[string]string) bool {
+	for k, v := range some {
+		if has, ok := all[k]; !ok || has != v {
+			return false
+		}
+	}
+	return true
+}
+
+func (k *Kind[S, T]) remove(ctx context.Context, s *Set, f *found) (gone bool, err error) {
+	for {
+		o, err := k.store.Get(ctx, f.meta.Key())
+		switch {
+		case errors.Is(err, store.ErrNotFound), err == nil && (o.UID != f.meta.UID || !ownedBy(&o.Meta, s.owner)):
+			return true, nil
+		case err != nil:
+			return false, err
+		case o.Deleting():
+			return false, nil
+		}
+		if err := reconcile.CheckNewer(&o.Meta); err != nil {
+			return false, err
+		}
+		if len(o.Owners) > 1 {
+			gone, err = true, k.leave(ctx, s, o)
+		} else {
+			gone, err = len(o.Finalizers) == 0, k.store.Delete(ctx, o)
+		}
+		if !errors.Is(err, store.ErrConflict) {
+			return gone && err == nil, err
+		}
+	}
+}
+
+// leave gives up what the owner has in a child that others own too.
+func (k *Kind[S, T]) leave(ctx context.Context, s *Set, o *store.Object[S, T]) error {
+	none := &store.Object[S, T]{Meta: store.Meta{Namespace: o.Namespace, Name: o.Name, Owners: []store.Owner{s.owner}}}
+	o, err := k.store.ApplyFields(ctx, none, s.by, false)
+	if err != nil {
+		return err
+	}
+	o.Owners = slices.DeleteFunc(o.Owners, func(x store.Owner) bool { return x.UID == s.owner.UID })
+	_, err = k.store.Update(ctx, o)
+	return err
+}
