@@ -27,6 +27,29 @@
 // [Adopt]. [Inventory.Prune], which deletes what is no longer declared,
 // needs both sides complete, and keeps to a [Cap].
 //
+// E3, outputs reach their readers or the object says that they do not: see below.
+//
+// # Outputs
+//
+// What a Create or an Update learns and no look can show, a generated password, is set by the client as
+// o.Intent.Outputs. The record of the object says where it is, and each step is a write of the run:
+//
+//	Intent: OutputsDue       Outputs      OutputsDue
+//	 set by   with Pending,               before an Update whose
+//	          before Create               look said Rotates
+//	            │                             │
+//	          Create                        Update, Rotate
+//	            └── outcome: Outputs set, Due cleared, in one write ──┐
+//	                Publisher.Publish, again until it succeeds        │ not Ready:
+//	                Outputs cleared                                   │ OutputsNotPublished
+//
+// OutputsDue with a create that succeeded is a loss: the process died between the answer and the record, or
+// the outcome was found out later, by a look, a second create or a person. No write says so, so none
+// can be missed. The object is OutputsLost then, until a [Rotator] or an Update sets outputs, or the resource
+// was removed and is created again. A deletion withdraws what was published when the resource is gone and
+// before the finalizer goes. A server without outputs keeps these fields when it writes; what
+// it creates is as if there had been no [Publisher], and what it deletes stays published.
+//
 // # What it does not promise
 //
 // A process that was frozen past its lease, and thaws inside Create, cannot be
