@@ -154,7 +154,7 @@ func main() {
 	// guide: wire
 	p := program.Open(ctx, "memory")
 	zones := program.AddKind[Spec, struct{}](p, "zone", nil)
-	keys := program.AddKind[external.PublishedSpec, struct{}](p, "zone-key", nil)
+	keys := program.AddKind(p, "zone-key", &program.ObjectsOptions[external.PublishedSpec, struct{}]{NoReconciler: true})
 	quotas := must(quota.NewSet(&quota.Options{Limits: limits}))
 	p.Use(quotas, nil) // it runs, and is on the page and in the metrics
 	dns := provider{
