@@ -60,7 +60,7 @@ func (r redactedRotator[S, T]) Rotate(ctx context.Context, o *store.Object[S, T]
 	return r.call(ctx, o, r.rotator.Rotate)
 }
 
-// lost reports whether the resource that is on record may have outputs that nobody has.
+// lost reports whether outputs of the resource that is on record may have been lost.
 func (r *Reconciler[S, T]) lost(i store.Intent) bool {
 	ph, _ := phaseOf(i)
 	return r.o.Publisher != nil && i.OutputsDue && ph == succeeded

@@ -272,10 +272,10 @@ func TestPublisherThatIsDownHoldsUpNoOutcome(t *testing.T) {
 	})
 }
 
-// A client that quotes what it returned, in its error or in a condition, shows it nobody.
+// A client that quotes what it returned, in its error or in a condition, does not show it.
 //
 // Seen to fail with the conditions as the client left them, and with its error.
-func TestClientThatQuotesItsOutputsShowsThemNobody(t *testing.T) {
+func TestClientThatQuotesItsOutputsDoesNotShowThem(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.o.Publisher = &outlet{}
 		fail := true

@@ -279,7 +279,7 @@ func onlyTheStore[S, T any](given *store.Meta, stored *store.Object[S, T]) error
 		is = stored.Meta
 	}
 	intent := given.Intent
-	intent.Outputs = is.Intent.Outputs // which nobody is shown
+	intent.Outputs = is.Intent.Outputs // no JSON that is shown has them
 	for _, f := range []struct {
 		name  string
 		wrong bool
