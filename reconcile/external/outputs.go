@@ -166,8 +166,12 @@ func (a *attempt[S, T]) publish(ctx context.Context) {
 	}
 }
 
-// callPublisher calls it with a copy of the object, and takes the outputs out of what it says.
+// callPublisher calls it with a copy of the object, and takes the outputs out of what it says. A run that is over calls
+// nothing: its key may be another server's by now.
 func (a *attempt[S, T]) callPublisher(ctx context.Context, call func(context.Context, *store.Object[S, T]) error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("not called: %w", context.Cause(ctx))
+	}
 	calls, cancel := context.WithTimeoutCause(ctx, a.o.Timeout, errTimeout)
 	defer cancel()
 	o := a.store.Clone(a.Stored())

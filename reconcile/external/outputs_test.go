@@ -3,10 +3,14 @@ package external_test
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -15,7 +19,9 @@ import (
 	"github.com/tendhq/tend/reconcile/external"
 	"github.com/tendhq/tend/reconcile/reconciletest"
 	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/file"
 	"github.com/tendhq/tend/store/memory"
+	"github.com/tendhq/tend/store/storetest"
 )
 
 // locked is a client of disks that have a password: the cloud keeps it and no look shows it. A create and an
@@ -201,6 +207,83 @@ func TestCrashAtEveryStepMisleadsNoReaderOfOutputs(t *testing.T) {
 					}
 				}
 			})
+		}
+	}
+}
+
+// promise E3: answers of the cloud are lost at random, and so are those of the store.
+//
+// Seen to fail without the record before an update.
+func TestLostAnswersMisleadNoReaderOfOutputs(t *testing.T) {
+	for name, naming := range namings {
+		for seed := range uint64(20) {
+			synctest.Test(t, func(t *testing.T) {
+				w := crashWorld(t, naming)
+				w.cloud = must(reconciletest.NewCloud(&reconciletest.CloudOptions{
+					Seed: seed, UniqueNames: naming == external.ByUs, Lag: 5 * time.Second, Lost: 0.3,
+				}))
+				inner, random := w.backend, rand.New(rand.NewPCG(seed, 1))
+				w.backend = storetest.Faulty(inner, func(call storetest.Call) storetest.Fault {
+					if call.Method == "Commit" && random.Float64() < 0.1 {
+						return storetest.Fault{Break: storetest.ReplyLost}
+					}
+					return storetest.Fault{}
+				})
+				vaults(w, true, nil)
+				user := must(store.New[diskSpec, diskStatus](inner, "Disk", nil))
+				must(user.Create(t.Context(), &disk{Meta: store.Meta{Namespace: key.Namespace, Name: key.Name}, Spec: diskSpec{Size: "1", Zone: "z"}}))
+				for range 12 {
+					_, _ = w.rec.Reconcile(w.ctx(), key)
+					if m := w.misled(); m != "" {
+						t.Fatalf("%s, seed %d: %s", name, seed, m)
+					}
+					if random.IntN(3) == 0 {
+						must(user.Mutate(t.Context(), key, func(o *disk) error { o.Spec.Size += "1"; return nil }))
+					}
+					time.Sleep(10 * time.Second)
+				}
+				w.backend = inner
+				w.cloud.Heal()
+				vaults(w, true, nil)
+				w.takeOver(user)
+				w.wantCondition(store.ConditionReady, store.True, "")
+				if got, _ := w.publication(); len(w.cloud.Truth()) != 1 || got != w.cloud.Truth()[0].Props["password"] {
+					t.Errorf("%s, seed %d: %q is published, and there are %+v", name, seed, got, w.cloud.Truth())
+				}
+			})
+		}
+	}
+}
+
+// What lies in a file of a kind with an Encryption shows no outputs, while they wait for their publication and after it.
+//
+// Seen to fail without the Encryption.
+func TestFileOfAnEncryptedKindShowsNoOutputs(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store")
+	b := must(file.Open(path, nil))
+	crypt := must(store.NewEncryption([]store.EncryptionKey{{ID: "1", Secret: bytes.Repeat([]byte("k"), 32)}}, nil))
+	disks := must(store.New(b, "Disk", &store.Options[diskSpec, diskStatus]{Encryption: crypt}))
+	passwords := must(store.New(b, "Password", &store.Options[external.PublishedSpec, struct{}]{Encryption: crypt}))
+	w := newWorld(t)
+	p := &outlet{err: errors.New("down")}
+	c := external.Always[diskSpec, diskStatus](locked{w.client, new(int)})
+	o := external.Options[diskSpec, diskStatus]{Naming: external.ByUs, Publisher: p}
+	must(disks.Create(t.Context(), &disk{Meta: store.Meta{Namespace: key.Namespace, Name: key.Name}, Spec: diskSpec{Size: "1", Zone: "z"}}))
+	if _, err := must(external.New(disks, c, &o)).Reconcile(t.Context(), key); err == nil {
+		t.Fatal("the publisher was not called")
+	}
+	o.Publisher = external.PublishTo(passwords, disks)
+	must(must(external.New(disks, c, &o)).Reconcile(t.Context(), key))
+	if got := must(passwords.Get(t.Context(), key)).Spec.Values["password"]; got != "pass-word-1" {
+		t.Errorf("published %q", got)
+	}
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	data := must(os.ReadFile(path))
+	for _, form := range []string{"pass-word", base64.StdEncoding.EncodeToString([]byte("pass-word"))} {
+		if bytes.Contains(data, []byte(form)) {
+			t.Errorf("the file has %q", form)
 		}
 	}
 }
