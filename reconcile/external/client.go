@@ -152,6 +152,9 @@ func (f ClientFuncs[S, T]) Delete(ctx context.Context, o *store.Object[S, T]) er
 
 // Rotate calls RotateFunc.
 func (f ClientFuncs[S, T]) Rotate(ctx context.Context, o *store.Object[S, T]) error {
+	if err := f.lacks(doRotate); err != nil { // it is embedded in a client of another type
+		return err
+	}
 	return f.RotateFunc(ctx, o)
 }
 
@@ -174,6 +177,8 @@ func (f ClientFuncs[S, T]) lacks(a action) error {
 		name, missing = "CreateFunc", f.CreateFunc == nil
 	case doUpdate:
 		name, missing = "UpdateFunc", f.UpdateFunc == nil
+	case doRotate:
+		name, missing = "RotateFunc", f.RotateFunc == nil
 	case doDelete:
 		name, missing = "DeleteFunc", f.DeleteFunc == nil
 	}
