@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-
-	"github.com/tendhq/tend/store/internal/shape"
 )
 
 // Copy copies every object of a kind from one store to another, on another
@@ -39,11 +37,7 @@ func copyAll(ctx context.Context, dst, src *core) (int, error) {
 	}); err != nil {
 		return n, err
 	}
-	kernel, err := shape.New[kernelPart](src.kind)
-	if err != nil {
-		return n, err
-	}
-	return n, eachRecord(ctx, src.backend, src.kind, func(r Record) error { return checkCopy(ctx, dst, src, r, &kernel) })
+	return n, eachRecord(ctx, src.backend, src.kind, func(r Record) error { return checkCopy(ctx, dst, src, r) })
 }
 
 // CopyRecords is [Copy] for a program without the kind's types: it copies the stored bytes as
@@ -126,24 +120,16 @@ func eachRecord(ctx context.Context, b Backend, kind string, f func(Record) erro
 	}
 }
 
-// kernelPart is what every object has besides spec and status.
-type kernelPart struct {
-	Meta       Meta
-	Conditions []Condition
-	Phase      Phase
-	Observed   int64
-	Owners     FieldOwners
-}
-
-func kernelPartOf(o object) *kernelPart {
+// kernelPart is what every object has besides spec and status, as it is stored.
+func kernelPart(o object) string {
 	p := o.parts()
-	k := &kernelPart{*p.Meta, *p.conditions, *p.phase, *p.observed, *p.owners}
-	k.Meta.Revision, k.Meta.Newer = 0, false // each store has its own
-	return k
+	e := fields{*p.Meta, nil, nil, *p.conditions, *p.phase, *p.observed, *p.owners, storedOutputs(p.Intent.Outputs)}
+	e.Meta.Revision, e.Meta.Newer = 0, false // each store has its own
+	return jsonOf(e)
 }
 
 // checkCopy compares an object of src with that of dst.
-func checkCopy(ctx context.Context, dst, src *core, r Record, kernel *shape.Shape) error {
+func checkCopy(ctx context.Context, dst, src *core, r Record) error {
 	f, err := src.decode(r)
 	if err != nil {
 		return err
@@ -157,7 +143,7 @@ func checkCopy(ctx context.Context, dst, src *core, r Record, kernel *shape.Shap
 	}
 	a, b := f.object.parts(), there.parts()
 	if !src.same(&src.spec, a.spec, b.spec) || !src.same(&src.status, a.status, b.status) ||
-		!kernel.Equal(kernelPartOf(f.object), kernelPartOf(there)) {
+		kernelPart(f.object) != kernelPart(there) {
 		return differs(src.kind, r.Key)
 	}
 	return nil

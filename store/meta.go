@@ -98,6 +98,12 @@ type Intent struct {
 	Pending   time.Time `json:"pending,omitzero"`
 	Succeeded time.Time `json:"succeeded,omitzero"`
 	Failed    time.Time `json:"failed,omitzero"`
+	// Outputs are what the create returned, or an update, and what was not handed on yet: see package
+	// reconcile/external, Options.Publisher. They are in no JSON of an object but the stored one.
+	Outputs Outputs `json:"-"`
+	// OutputsDue says that a create was begun, or an update, whose outputs are not on record. Once the
+	// outcome of the create is known nothing has them: they are lost.
+	OutputsDue bool `json:"outputsDue,omitempty"`
 }
 
 // Unresolved reports whether the outcome of the newest create is not known.

@@ -27,8 +27,8 @@ const Redacted = "(secret)"
 // unknownSecrets stands for a text of which it is not known what in it is secret.
 const unknownSecrets = Redacted + ": a secret panicked when it was looked for in the text"
 
-// Redact takes the values of the fields tagged tend:"secret" of these objects out
-// of a text, as they are and as %q, %x (also with blanks), JSON, base64 and URLs
+// Redact takes the values of the fields tagged tend:"secret" of these objects, and their
+// [Outputs], out of a text, as they are and as %q, %x (also with blanks), JSON, base64 and URLs
 // write them, and as Go prints their bytes; of a value of several lines also each
 // line. The tag counts for everything below the
 // field: structs, slices, maps with their keys, pointers. Numbers of fewer than
@@ -40,14 +40,14 @@ const unknownSecrets = Redacted + ": a secret panicked when it was looked for in
 // value has to be kept out of the text by the code that makes it. Kinds without such a
 // field cost nothing.
 func (s *Store[S, T]) Redact(text string, objects ...*Object[S, T]) string {
-	if !s.secret {
+	if !s.hidesOf(objects) {
 		return text
 	}
 	return s.redact(text, untyped(objects)...)
 }
 
 func (s *core) redact(text string, objects ...object) string {
-	if !s.secret || text == "" {
+	if text == "" || !s.hides(objects...) {
 		return text
 	}
 	all := slices.Clone(objects) // a kind without secrets costs no allocation for the list
@@ -66,7 +66,7 @@ func (s *Store[S, T]) RedactConditions(o *Object[S, T]) []Condition {
 }
 
 func (s *core) redactConditions(o object, conditions []Condition) []Condition {
-	if !s.secret {
+	if !s.hides(o) {
 		return conditions
 	}
 	var texts []string
@@ -85,14 +85,14 @@ func (s *core) redactConditions(o object, conditions []Condition) []Condition {
 // RedactError is Redact for an error: what it returns reads without the secrets,
 // and is for errors.Is and errors.As still what it was.
 func (s *Store[S, T]) RedactError(err error, objects ...*Object[S, T]) error {
-	if err == nil || !s.secret {
+	if err == nil || !s.hidesOf(objects) {
 		return err
 	}
 	return s.redactError(err, untyped(objects)...)
 }
 
 func (s *core) redactError(err error, objects ...object) error {
-	if err == nil || !s.secret {
+	if err == nil || !s.hides(objects...) {
 		return err
 	}
 	text := fmt.Sprint(err)
@@ -105,7 +105,7 @@ func (s *core) redactError(err error, objects ...object) error {
 // RedactPanic is for a deferred call around user code that is given the objects:
 // a panic goes on, with the secrets taken out of its value.
 func (s *Store[S, T]) RedactPanic(objects ...*Object[S, T]) {
-	if !s.secret {
+	if !s.hidesOf(objects) {
 		return
 	}
 	if p := recover(); p != nil {
@@ -202,6 +202,7 @@ func (s *core) secretsIn(texts []string, objects ...object) *secrets {
 			p := o.parts()
 			s.spec.Secrets(p.spec, v)
 			s.status.Secrets(p.status, v)
+			outputSecrets(o, v)
 		}
 	}
 	return v

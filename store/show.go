@@ -39,7 +39,7 @@ func (s *core) shown(o object) ([]byte, error) {
 
 func (s *core) show(o object) ([]byte, error) {
 	data, err := json.Marshal(o)
-	if err != nil || !s.secret {
+	if err != nil || !s.hides(o) {
 		return data, s.redactError(err, o)
 	}
 	tree, err := readTree(data)
@@ -229,7 +229,7 @@ func (s *core) parse(data []byte, stored object) (object, error) {
 
 // reveal puts the stored secrets where [Redacted] stands.
 func (s *core) reveal(data []byte, stored object) ([]byte, error) {
-	if !s.secret || !json.Valid(data) { // what is not valid cannot be decoded either
+	if !s.hides(stored) || !json.Valid(data) { // what is not valid cannot be decoded either
 		return data, nil
 	}
 	tree, err := readTree(data)

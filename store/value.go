@@ -74,18 +74,19 @@ type envelope struct {
 
 // fields are those of [Object], without its types.
 type fields struct {
-	Meta               Meta        `json:"meta"`
-	Spec               any         `json:"spec"`
-	Status             any         `json:"status"`
-	Conditions         []Condition `json:"conditions,omitempty"`
-	Phase              Phase       `json:"phase,omitempty"`
-	ObservedGeneration int64       `json:"observedGeneration,omitempty"`
-	FieldOwners        FieldOwners `json:"fieldOwners,omitzero"`
+	Meta               Meta          `json:"meta"`
+	Spec               any           `json:"spec"`
+	Status             any           `json:"status"`
+	Conditions         []Condition   `json:"conditions,omitempty"`
+	Phase              Phase         `json:"phase,omitempty"`
+	ObservedGeneration int64         `json:"observedGeneration,omitempty"`
+	FieldOwners        FieldOwners   `json:"fieldOwners,omitzero"`
+	Outputs            storedOutputs `json:"outputs,omitzero"`
 }
 
 func (s *core) encode(o object, schema int) ([]byte, error) {
 	p := o.parts()
-	e := envelope{schema, fields{*p.Meta, p.spec, p.status, *p.conditions, *p.phase, *p.observed, *p.owners}}
+	e := envelope{schema, fields{*p.Meta, p.spec, p.status, *p.conditions, *p.phase, *p.observed, *p.owners, storedOutputs(p.Intent.Outputs)}}
 	e.Meta.Revision, e.Meta.Newer = 0, false // the backend keeps the one beside the object; the schema says the other
 	data, err := encodeJSON(&e)
 	return data, s.redactError(err, o)
@@ -96,7 +97,7 @@ func (s *core) keepUnknown(stored, next []byte) ([]byte, error) {
 	o := s.none.fresh()
 	schema, err := s.schemaOf(stored)
 	if err == nil {
-		err = decodeJSON(stored, o)
+		err = decodeObject(stored, o)
 	}
 	if err != nil {
 		return nil, s.hideDecode(err)
@@ -166,7 +167,7 @@ func (s *core) decodeBytes(f *found, r Record) error {
 		f.record.Bytes = data
 	}
 	o := s.none.fresh()
-	if err := decodeJSON(data, o); err != nil {
+	if err := decodeObject(data, o); err != nil {
 		return s.hideDecode(err)
 	}
 	f.object, f.Meta, f.schema = o, o.meta(), schema

@@ -16,7 +16,7 @@ import (
 	"github.com/tendhq/tend/store/objects"
 )
 
-// Whoever ranges over a sequence may leave the loop at any element. A sequence that goes on panics then.
+// A loop over a sequence may be left at any element. A sequence that goes on panics then.
 //
 // Negative control: Cache.All that did not look at what yield gave panicked.
 func TestEachSequenceCanBeLeftAtAnyElement(t *testing.T) {

@@ -30,7 +30,7 @@ const (
 
 // reasonOf is the reason to give when an action fails.
 var reasonOf = map[action]string{
-	doCreate: reasonCreateFailed, doUpdate: reasonUpdateFailed, doDelete: reasonDeleteFailed,
+	doCreate: reasonCreateFailed, doUpdate: reasonUpdateFailed, doRotate: reasonRotateFailed, doDelete: reasonDeleteFailed,
 }
 
 // act does what was decided. Client and calls are there only after a look.
@@ -69,7 +69,7 @@ func (a *attempt[S, T]) act(ctx, calls context.Context, next action) (reconcile.
 		return a.deleteIt(ctx, calls)
 	case doRelease:
 		return a.release(ctx)
-	case doUpdate, doTolerate, doKeep:
+	case doUpdate, doRotate, doTolerate, doKeep:
 		return a.maintain(ctx, calls, next)
 	}
 	return reconcile.Result{}, nil
@@ -124,6 +124,7 @@ func (a *attempt[S, T]) makeIt(ctx, calls context.Context) (reconcile.Result, er
 	if reason, err := a.create(ctx, calls); err != nil {
 		return a.fail(ctx, reason, err)
 	}
+	a.publish(ctx)
 	a.synced(store.True, "", "")
 	a.event(ctx, false, reasonCreated, "created the resource "+cmp.Or(a.Stored().Intent.ExternalName, "of "+a.Object.Key().String()))
 	return reconcile.Result{RequeueAfter: min(a.visible.first(), a.o.CreationGrace)}, nil
@@ -161,6 +162,11 @@ func (a *attempt[S, T]) release(ctx context.Context) (reconcile.Result, error) {
 	case a.view.seen.Exists:
 		left = "there is a resource, but it is not ours: " + a.view.seen.Owner.says()
 	}
+	if a.o.Publisher != nil {
+		if err := a.callPublisher(ctx, a.o.Publisher.Withdraw); err != nil {
+			return a.fail(ctx, reasonWithdrawFailed, fmt.Errorf("withdraw what was published: %w", err))
+		}
+	}
 	if err := a.Remove(ctx, a.o.Finalizer); err != nil {
 		return a.fail(ctx, reasonStoreFailed, fmt.Errorf("finalizer: %w", err))
 	}
@@ -190,14 +196,15 @@ func (a *attempt[S, T]) maintain(ctx, calls context.Context, next action) (recon
 	reason, message, adopted := "", "", false
 	switch next {
 	case doUpdate:
-		o := a.forClient()
-		o.Phase = "" // or what Observe set would count as set by Update
-		if err := a.try(ctx, calls, callUpdate, o, a.client.Update); err != nil {
-			return a.fail(ctx, reasonUpdateFailed, fmt.Errorf("update: %w", err))
+		if reason, err := a.updateIt(ctx, calls); err != nil {
+			return a.fail(ctx, reason, err)
 		}
-		a.keepStatus(o)
 		a.event(ctx, false, a.updated(), "updated the resource")
 		adopted = a.updated() == reasonAdopted
+	case doRotate:
+		if reason, err := a.rotateIt(ctx, calls); err != nil {
+			return a.fail(ctx, reason, err)
+		}
 	case doTolerate:
 		a.tolerated = true
 		reason, message = reasonDiffers, "the resource differs, and the policy forbids to update it"
@@ -211,11 +218,12 @@ func (a *attempt[S, T]) maintain(ctx, calls context.Context, next action) (recon
 		reason, message = reasonLetterCase, a.memory.caseOnly+askLetters
 	}
 	a.synced(store.True, reason, message)
-	if !a.said {
+	a.publish(ctx)
+	if missing, _ := a.missesOutputs(); missing == "" && !a.said {
 		a.Object.SetReady()
 	}
 	res := a.later()
-	if adopted { // a look says whether the resource carries our mark now
+	if adopted || a.rotates(a.client, a.Stored()) { // a look says whether the resource carries our mark now
 		res.RequeueAfter = min(res.RequeueAfter, settle)
 	}
 	return res, nil
@@ -244,7 +252,7 @@ func (v view) nothingToAdopt() string {
 func (a *attempt[S, T]) recordAdoption(ctx context.Context) error {
 	if err := a.WriteIntent(ctx, func(o *store.Object[S, T]) error {
 		o.Intent = o.Intent.Resolved(true, wall.Now())
-		o.Intent.ExternalName = cmp.Or(a.name, a.view.adopt)
+		o.Intent.ExternalName, o.Intent.OutputsDue = cmp.Or(a.name, a.view.adopt), false
 		return nil
 	}); err != nil {
 		return err
@@ -283,6 +291,9 @@ func (a *attempt[S, T]) try(ctx, calls context.Context, what string, o *store.Ob
 		a.sayDropped(ctx, what, before, o, c.Err == nil, partStatus)
 	default:
 		a.sayDropped(ctx, what, before, o, false)
+	}
+	if o.Intent.Outputs != "" && a.o.Publisher == nil {
+		a.log.WarnContext(ctx, "the client returned outputs, and Options.Publisher is nil: they are dropped", "call", what)
 	}
 	a.tally.count(what, c.Err)
 	c.Took, c.ExternalName = time.Since(c.Start), o.Intent.ExternalName

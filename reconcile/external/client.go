@@ -34,7 +34,9 @@ type Client[S, T any] interface {
 
 	// Create is called when Observe found nothing. It may set annotations and
 	// the external name (o.Intent.ExternalName), which are stored with the
-	// outcome even if the run was cancelled meanwhile.
+	// outcome even if the run was cancelled meanwhile. So are the outputs
+	// (o.Intent.Outputs) for [Options.Publisher], such as a password that no look shows:
+	// all of them, or they are of an earlier create.
 	//
 	// An error means that nothing was created, unless it is one after which that
 	// is not known: any at all if the call's context has ended, but a throttled one;
@@ -49,7 +51,9 @@ type Client[S, T any] interface {
 
 	// Update makes the resource as declared, its ownership mark included. It may edit Status
 	// and Conditions, as Observe may: for what no look shows, the time of a rotation for
-	// example. They are stored at the end of the run if there is no error.
+	// example. They are stored at the end of the run if there is no error. It may set
+	// o.Intent.Outputs, which are stored at once: all of them, not only those that it changed. Where it changes
+	// what they are Observe says so before, see [Observation].Rotates.
 	Update(ctx context.Context, o *store.Object[S, T]) error
 
 	// Delete removes the resource, or begins to: it is called until Observe
@@ -103,7 +107,8 @@ type ClientFuncs[S, T any] struct {
 	CreateFunc  func(ctx context.Context, o *store.Object[S, T]) error
 	UpdateFunc  func(ctx context.Context, o *store.Object[S, T]) error
 	DeleteFunc  func(ctx context.Context, o *store.Object[S, T]) error
-	CloseFunc   func(ctx context.Context) error // nil: nothing to close
+	CloseFunc   func(ctx context.Context) error                        // nil: nothing to close
+	RotateFunc  func(ctx context.Context, o *store.Object[S, T]) error // nil: it is no [Rotator]
 
 	inventory any // whose Client it is; nil: none's
 }
@@ -145,6 +150,14 @@ func (f ClientFuncs[S, T]) Delete(ctx context.Context, o *store.Object[S, T]) er
 	return f.DeleteFunc(ctx, o)
 }
 
+// Rotate calls RotateFunc.
+func (f ClientFuncs[S, T]) Rotate(ctx context.Context, o *store.Object[S, T]) error {
+	if err := f.lacks(doRotate); err != nil { // it is embedded in a client of another type
+		return err
+	}
+	return f.RotateFunc(ctx, o)
+}
+
 // Close calls CloseFunc, if there is one.
 func (f ClientFuncs[S, T]) Close(ctx context.Context) error {
 	if f.CloseFunc == nil {
@@ -164,6 +177,8 @@ func (f ClientFuncs[S, T]) lacks(a action) error {
 		name, missing = "CreateFunc", f.CreateFunc == nil
 	case doUpdate:
 		name, missing = "UpdateFunc", f.UpdateFunc == nil
+	case doRotate:
+		name, missing = "RotateFunc", f.RotateFunc == nil
 	case doDelete:
 		name, missing = "DeleteFunc", f.DeleteFunc == nil
 	}

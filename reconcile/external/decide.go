@@ -61,6 +61,7 @@ type view struct {
 	graceEnd  time.Time // the creation grace after that; zero: it has none
 	observed  bool      // seen is filled in
 	seen      Observation
+	rotates   bool // its outputs were lost, and the client replaces them
 	deleted   bool // a deletion of ours succeeded, and may not be visible yet
 }
 
@@ -82,6 +83,7 @@ const (
 	doDelete            //
 	doRelease           // nothing is left to do: the finalizer goes
 	doUpdate            //
+	doRotate            // its outputs were lost
 	doTolerate          // it differs, and may not be changed
 	doKeep              // it is as declared
 	actionsCount        // for tests
@@ -90,7 +92,7 @@ const (
 func (a action) String() string {
 	return [...]string{
 		"nothing", "pause", "reject", "moved", "stop", "await", "observe", "wait", "missing", "create",
-		"refuse", "delete", "release", "update", "tolerate", "keep", "?",
+		"refuse", "delete", "release", "update", "rotate", "tolerate", "keep", "?",
 	}[min(a, actionsCount)]
 }
 
@@ -172,6 +174,8 @@ func (v view) decideExisting() action {
 	// different.
 	marked := v.seen.Owner == Unreported || v.seen.Owner == Ours
 	switch {
+	case v.seen.UpToDate && marked && v.rotates && v.policy.has(Update):
+		return doRotate
 	case v.seen.UpToDate && marked:
 		return doKeep
 	case v.policy.has(Update):

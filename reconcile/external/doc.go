@@ -27,6 +27,9 @@
 // [Adopt]. [Inventory.Prune], which deletes what is no longer declared,
 // needs both sides complete, and keeps to a [Cap].
 //
+// E3, outputs: what a Create or an Update learns and no look can show is stored with the outcome and handed on
+// ([Options.Publisher]), or the object is not Ready and says that it is lost.
+//
 // # What it does not promise
 //
 // A process that was frozen past its lease, and thaws inside Create, cannot be
@@ -49,6 +52,25 @@
 // its external name; E2 then is as good as the names are.
 package external
 
+// Outputs.
+//
+// A client sets o.Intent.Outputs. Each step of these lines but the calls is one write of the run, to the
+// object's record ([store.Intent]):
+//
+//	Pending, OutputsDue ─ Create ─ Succeeded, Outputs ─ Publish ─ no Outputs
+//	         OutputsDue ─ Update ─ Outputs            ─ Publish ─ no Outputs    where its look said Rotates
+//	  it is still due   ─ Rotate ─ Outputs            ─ Publish ─ no Outputs    after a loss
+//
+// Outputs on record are not published yet; the write that sets them clears OutputsDue. OutputsDue with a create
+// that succeeded is a loss: the process died between the answer and the record, the store refused
+// the outputs, or the outcome of the create was found out later, by a look, a second create or a person. No
+// write says so, and none can be missed. The object is OutputsLost until a [Rotator] or an Update
+// sets outputs, or the resource was removed and is created again. A deletion withdraws what was published
+// after the resource is gone and before the finalizer goes.
+//
+// A server without outputs keeps both fields when it writes. What it creates is as if there had been no
+// [Publisher], and what it deletes stays published.
+//
 // Design notes.
 //
 // The intent is a field of the object's meta and not an annotation, so that no

@@ -9,6 +9,7 @@ const (
 	reasonUpdated  = "Updated"
 	reasonDeleted  = "Deleted" // deletion was asked for
 	reasonAdopted  = "Adopted"
+	reasonRotated  = "Rotated"  // outputs that were lost
 	reasonReleased = "Released" // the object went and left its resource behind
 
 	reasonPaused           = "ReconcilePaused"
@@ -29,7 +30,11 @@ const (
 	reasonLetterCase       = "LetterCase"      // the cloud spells its id or mark otherwise; see [Letters]
 	reasonDeletesHeld      = "DeletesHeld"     // by [Options.DeleteLimit]
 	reasonDiffers          = "Differs"         // and the policy forbids to update it
-	reasonAwaiting         = "Awaiting"        // others have to finish first
+	reasonRotateFailed     = "CannotRotate"
+	reasonOutputsLost      = "OutputsLost"         // see [Options.Publisher]
+	reasonNotPublished     = "OutputsNotPublished" // they are stored
+	reasonWithdrawFailed   = "CannotWithdraw"      // what was published
+	reasonAwaiting         = "Awaiting"            // others have to finish first
 )
 
 // NotOurs reports an object whose resource carries another's mark or none, with the

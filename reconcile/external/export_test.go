@@ -127,3 +127,10 @@ func (r *Reconciler[S, T]) answer(ctx context.Context, key store.Key, a objects.
 	}
 	return fmt.Errorf("external: %s: answer %s: %w", key, a, err)
 }
+
+const (
+	ReasonRotated        = reasonRotated
+	ReasonOutputsLost    = reasonOutputsLost
+	ReasonNotPublished   = reasonNotPublished
+	ReasonWithdrawFailed = reasonWithdrawFailed
+)

@@ -58,7 +58,8 @@ func latest(times ...time.Time) (last time.Time) {
 //	intent      by compare-and-swap: "pending", and only if that was stored
 //	Create      ------------------------------------------------- the outside
 //	outcome     on a context that survives the run: succeeded or failed, or
-//	            nothing, if that is not known of this try or of one before it
+//	            nothing, if that is not known of this try or of one before it;
+//	            with what the create returned for [Options.Publisher]
 //
 // A crash, or a lost lease, between the second line and the fourth leaves
 // "pending"; what the next run makes of it is said by the Naming. Where it is not known whether the
@@ -69,6 +70,7 @@ func (a *attempt[S, T]) create(ctx, calls context.Context) (reason string, err e
 	}
 	if err := a.WriteIntent(ctx, func(o *store.Object[S, T]) error {
 		o.Intent = begun(o.Intent, a.locationOf(o), wall.Now())
+		o.Intent.Outputs, o.Intent.OutputsDue = "", a.o.Publisher != nil
 		return nil
 	}); errors.Is(err, store.ErrUnknownOutcome) {
 		// It may be on record as begun, and was not called.
@@ -131,7 +133,11 @@ func (a *attempt[S, T]) unresolved() bool {
 // recorded as succeeded stays pending, which is safe.
 func (a *attempt[S, T]) outcome(ctx context.Context, made *store.Object[S, T], ok bool) error {
 	before := a.Stored().Annotations
-	err := a.persist(ctx, func(o *store.Object[S, T]) error {
+	given := made.Intent.Outputs
+	if !ok {
+		given = ""
+	}
+	err := a.persistOutputs(ctx, given, a.view.phase == pending, func(o *store.Object[S, T]) {
 		o.Intent = o.Intent.Resolved(ok, wall.Now())
 		if !ok && a.view.phase != pending && a.view.phase != succeeded {
 			o.Intent.Location = "" // nothing was made before that it would have to be kept for
@@ -140,7 +146,6 @@ func (a *attempt[S, T]) outcome(ctx context.Context, made *store.Object[S, T], o
 			o.Intent.ExternalName = made.Intent.ExternalName
 		}
 		o.Annotations = merge(o.Annotations, before, made.Annotations)
-		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("the create's outcome was not stored: %w", err)

@@ -572,6 +572,7 @@ func (v *Inventory[S, T, R]) Client(f ClientFuncs[S, T]) ClientFuncs[S, T] {
 	f.ObserveFunc = v.observe
 	f.CreateFunc = v.writes(f.CreateFunc, func(ctx context.Context, err error) bool { return isUnknown(ctx, err) || errors.Is(err, ErrExists) })
 	f.UpdateFunc = v.writes(f.UpdateFunc, func(context.Context, error) bool { return true })
+	f.RotateFunc = v.writes(f.RotateFunc, func(context.Context, error) bool { return true })
 	f.DeleteFunc = v.deletes(v.writes(f.DeleteFunc, func(context.Context, error) bool { return true }))
 	return f
 }

@@ -11,6 +11,10 @@ type Observation struct {
 	// what the cloud chose, to be stored. Nothing is written if the spec did
 	// not change by it.
 	LateInitialized bool `json:"lateInitialized,omitempty"`
+	// Rotates says that the Update which follows changes a password or another output, and sets
+	// o.Intent.Outputs: a crash on the way to the store loses them then, as it does those of a Create.
+	// Of an Update that changes them without this word, nothing would tell that readers have the old ones.
+	Rotates bool `json:"rotates,omitempty"`
 	// Owner says whose the resource is, for clients that look.
 	Owner Ownership `json:"owner,omitempty"`
 	// Diff is for reading: how the resource differs from the declaration. It is

@@ -114,6 +114,16 @@ type Options[S, T any] struct {
 	// have gone.
 	Depends *depend.Tracker[S, T]
 
+	// Publisher hands on what a client sets as o.Intent.Outputs, and withdraws it before the object goes.
+	// Nil: outputs are dropped, which a warning in the log says.
+	//
+	// What a create returned is lost if the process ends on the way to the store, or if its outcome
+	// was unknown and the resource is found later. Then the object is not Ready, with the reason
+	// OutputsLost, until a client that is a [Rotator] has replaced it, an Update has set
+	// outputs, or the resource was removed and is created again. Resources that were taken over, or made while
+	// there was no Publisher, have nothing to lose.
+	Publisher Publisher[S, T]
+
 	// Changes is told of each create, update and delete that was tried, with
 	// what was seen before it; an error of [ratelimit.Throttled] says that the call was put
 	// off, and is made again. It is called during the run, at the same time by
@@ -192,7 +202,7 @@ type Change struct {
 	Kind   string
 	Key    store.Key
 	UID    string
-	Action string // "create", "update" or "delete"
+	Action string // "create", "update", "rotate" or "delete"
 	// Before is what Observe saw just before, with the diff that led to the
 	// change.
 	Before Observation

@@ -42,7 +42,7 @@ type Step struct {
 
 // changes reports whether the step would change something outside.
 func (s Step) changes() bool {
-	return slices.Contains([]string{"create", "update", "adopt", "delete", "prune"}, s.Action)
+	return slices.Contains([]string{"create", "update", "rotate", "adopt", "delete", "prune"}, s.Action)
 }
 
 // Plan looks at the resource of every object and says what Reconcile would do
@@ -199,6 +199,7 @@ func (r *Reconciler[S, T]) inspect(ctx context.Context, o *store.Object[S, T]) (
 		if v.seen, err = client.Observe(calls, c); err != nil {
 			return v, fmt.Errorf("observe: %w", cause(calls, err))
 		}
+		v.rotates = r.rotates(client, o)
 		if v.observed = true; decide(v) != doCreate || !r.missedByName(name, memory{}) {
 			break
 		}
@@ -209,7 +210,7 @@ func (r *Reconciler[S, T]) inspect(ctx context.Context, o *store.Object[S, T]) (
 // describe puts an action into the words of a plan.
 func describe(a action, v view) (word, why string) {
 	switch a {
-	case doCreate, doDelete, doKeep:
+	case doCreate, doDelete, doKeep, doRotate:
 		return a.String(), ""
 	case doUpdate:
 		if w := v.seen.Owner; w == Former || w == Unmarked {
@@ -252,7 +253,7 @@ func (p Plan) Changes() int {
 	return n
 }
 
-var signs = map[string]string{"create": "+", "update": "~", "adopt": "~", "delete": "-", "prune": "-"}
+var signs = map[string]string{"create": "+", "update": "~", "rotate": "~", "adopt": "~", "delete": "-", "prune": "-"}
 
 // WriteText writes the plan for reading, one line per step and the diffs
 // indented below. Of characters of a cloud or an object that do not show, U+FFFD takes the

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -177,7 +178,9 @@ type attempt[S, T any] struct {
 	// tolerated says that the resource differs, and that the policy forbids to update it.
 	tolerated bool
 	late      *store.Object[S, T] // what Observe filled in, to be stored
-	name      string              // by which Observe found the resource; empty: it found none
+	// unpublished is why outputs are still on record.
+	unpublished error
+	name        string // by which Observe found the resource; empty: it found none
 	// notDue says that the first look of this process can wait: the run did not look.
 	notDue bool
 	memory memory // that the newest look rests on
@@ -199,6 +202,7 @@ func (a *attempt[S, T]) contained(ctx context.Context) (res reconcile.Result, er
 		}
 	}()
 	res, err = a.run(ctx)
+	res, err = a.endOutputs(ctx, res, err)
 	res.Requeue = res.Requeue || a.notDue // package program counts a run that looked
 	ended = true
 	return lost(res, err, a.End(ctx, nil))
@@ -237,6 +241,7 @@ func (a *attempt[S, T]) run(ctx context.Context) (reconcile.Result, error) {
 	next := decide(a.view)
 	if next != doPause {
 		a.endPause()
+		a.publish(ctx) // what an earlier run could not
 	}
 	if next != doObserve {
 		return a.act(ctx, nil, next)
@@ -335,6 +340,7 @@ func (a *attempt[S, T]) connected(ctx, calls context.Context) (reconcile.Result,
 		if err := a.keepObserved(ctx); err != nil {
 			return a.fail(ctx, reasonStoreFailed, err)
 		}
+		a.view.rotates = a.rotates(a.client, a.Stored())
 		next = decide(a.view)
 		if l, ok := a.client.(lacking); ok {
 			if err := l.lacks(next); err != nil {
@@ -352,13 +358,13 @@ func (a *attempt[S, T]) connected(ctx, calls context.Context) (reconcile.Result,
 			}
 		}
 		// An update or a deletion rests on whose the resource is now, not on whose it was a day ago.
-		a.again = a.memory.old && (next == doUpdate || next == doDelete || a.view.adopt != "")
+		a.again = a.memory.old && (next == doUpdate || next == doRotate || next == doDelete || a.view.adopt != "")
 		look = a.again
 		if (next == doCreate || next == doRelease && !a.view.seen.Exists) && a.missedByName(a.nameOnRecord(), a.memory) {
 			a.byMark, look = true, true
 		}
 	}
-	if next == doCreate || next == doUpdate || next == doDelete && !a.batched.Load() {
+	if next == doCreate || next == doUpdate || next == doRotate || next == doDelete && !a.batched.Load() {
 		// Before anything is stored or told for it: a call that is refused for want of
 		// budget should not cost the store two writes at each try, and is no change.
 		// One of many in a call is not paid by its run.
@@ -469,8 +475,11 @@ func (a *attempt[S, T]) keepObserved(ctx context.Context) error {
 		a.view.phase = succeeded
 	}
 	if err := a.WriteIntent(ctx, func(o *store.Object[S, T]) error {
-		if happened {
+		switch had := o.Intent.ExternalName; {
+		case happened:
 			o.Intent = o.Intent.Resolved(true, wall.Now())
+		case had != "" && !strings.EqualFold(had, name) && a.o.Publisher != nil:
+			o.Intent.Outputs, o.Intent.OutputsDue = "", true // those on record, or published, are of another
 		}
 		o.Intent.ExternalName = name
 		return nil
@@ -509,5 +518,6 @@ func (a *attempt[S, T]) forClient() *store.Object[S, T] {
 	o, seen := a.store.Clone(a.Stored()), a.store.Clone(a.Object)
 	o.Status, o.Conditions, o.Phase, o.ObservedGeneration = seen.Status, seen.Conditions, seen.Phase, seen.ObservedGeneration
 	o.Intent.ExternalName = cmp.Or(a.name, a.nameOnRecord())
+	o.Intent.Outputs = "" // or those of an earlier call would count as this one's
 	return o
 }

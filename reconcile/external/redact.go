@@ -33,7 +33,7 @@ func (r *Reconciler[S, T]) connect(ctx context.Context, o *store.Object[S, T]) (
 		return nil, r.store.RedactError(endless.Cut(err), before, o)
 	case client == nil:
 		return nil, errNoClient
-	case r.store.HasSecrets():
+	case r.store.HasSecrets() || r.o.Publisher != nil:
 		return redacted[S, T]{client, r.store}, nil
 	}
 	return client, nil

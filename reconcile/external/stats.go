@@ -11,7 +11,7 @@ import (
 type Stats struct {
 	Kind string
 	// Calls counts the client's calls by what was called ("observe", "create",
-	// "update", "delete").
+	// "update", "rotate", "delete").
 	Calls map[string]CallCounts
 	// Drifted counts the looks that found a resource of ours to differ although
 	// nothing new had been declared since it was last in order: another writer
@@ -31,14 +31,15 @@ const (
 	callObserve = "observe"
 	callCreate  = "create"
 	callUpdate  = "update"
+	callRotate  = "rotate"
 	callDelete  = "delete"
 )
 
 // tally counts as things happen, because nothing else remembers them: a call to
 // a cloud costs a million times as much.
 type tally struct {
-	observe, create, update, delete outcomes
-	drifted                         atomic.Uint64
+	observe, create, update, rotate, delete outcomes
+	drifted                                 atomic.Uint64
 }
 
 type outcomes struct{ ok, throttled, failed atomic.Uint64 }
@@ -49,6 +50,8 @@ func (c *tally) of(what string) *outcomes {
 		return &c.create
 	case callUpdate:
 		return &c.update
+	case callRotate:
+		return &c.rotate
 	case callDelete:
 		return &c.delete
 	}
@@ -69,8 +72,8 @@ func (c *tally) count(what string, err error) {
 
 // Stats reads the counters. It may be called at any time.
 func (r *Reconciler[S, T]) Stats() Stats {
-	s := Stats{Kind: r.kind, Calls: make(map[string]CallCounts, 4), Drifted: r.tally.drifted.Load()}
-	for _, what := range []string{callObserve, callCreate, callUpdate, callDelete} {
+	s := Stats{Kind: r.kind, Calls: make(map[string]CallCounts, 5), Drifted: r.tally.drifted.Load()}
+	for _, what := range []string{callObserve, callCreate, callUpdate, callRotate, callDelete} {
 		o := r.tally.of(what)
 		s.Calls[what] = CallCounts{OK: o.ok.Load(), Throttled: o.throttled.Load(), Failed: o.failed.Load()}
 	}

@@ -130,7 +130,7 @@ func (k kind[S, T]) object(o *store.Object[S, T]) Object { return k.state(o).Wit
 func (k kind[S, T]) state(o *store.Object[S, T]) Object {
 	v := Object{Kind: k.Kind(), Meta: o.Meta, Conditions: o.Conditions, Phase: o.Phase, ObservedGeneration: o.ObservedGeneration}
 	v.show = func() ([]byte, error) { return k.store.Show(o) }
-	if k.store.HasSecrets() {
+	if k.store.HasSecrets() || o.Intent.Outputs != "" {
 		v.Conditions = slices.Clone(o.Conditions)
 		for i := range v.Conditions {
 			v.Conditions[i].Reason, v.Conditions[i].Message = "", ""
@@ -278,6 +278,8 @@ func onlyTheStore[S, T any](given *store.Meta, stored *store.Object[S, T]) error
 	if stored != nil {
 		is = stored.Meta
 	}
+	intent := given.Intent
+	intent.Outputs = is.Intent.Outputs // no JSON that is shown has them
 	for _, f := range []struct {
 		name  string
 		wrong bool
@@ -286,7 +288,7 @@ func onlyTheStore[S, T any](given *store.Meta, stored *store.Object[S, T]) error
 		{"generation", given.Generation != 0 && given.Generation != is.Generation},
 		{"created", !given.Created.IsZero() && !given.Created.Equal(is.Created)},
 		{"deleted", !given.Deleted.IsZero() && !given.Deleted.Equal(is.Deleted)},
-		{"intent", given.Intent != (store.Intent{}) && given.Intent != is.Intent},
+		{"intent", given.Intent != (store.Intent{}) && intent != is.Intent},
 	} {
 		if f.wrong {
 			return fmt.Errorf("%w: meta.%s is not to be written: leave it out, or as it is", store.ErrInvalid, f.name)

@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log"
@@ -153,6 +154,7 @@ func main() {
 	// guide: wire
 	p := program.Open(ctx, "memory")
 	zones := program.AddKind[Spec, struct{}](p, "zone", nil)
+	keys := program.AddKind(p, "zone-key", &program.ObjectsOptions[external.PublishedSpec, struct{}]{NoReconciler: true})
 	quotas := must(quota.NewSet(&quota.Options{Limits: limits}))
 	p.Use(quotas, nil) // it runs, and is on the page and in the metrics
 	dns := provider{
@@ -168,8 +170,13 @@ func main() {
 			made, err := dns.create(ctx, z)
 			if err == nil {
 				inventory.Wrote(made) // no look is needed to see it
+				z.Intent.Outputs = transferKey()
 			}
 			return err
+		},
+		RotateFunc: func(_ context.Context, z *Zone) error { // after a crash on the way to the store
+			z.Intent.Outputs = transferKey()
+			return nil
 		},
 		UpdateFunc: dns.update,
 		DeleteFunc: func(ctx context.Context, z *Zone) error { return dns.delete(ctx, z.Name) },
@@ -178,6 +185,7 @@ func main() {
 		ExclusiveCreate: true,          // a second create of it fails
 		Poll:            200 * time.Millisecond,
 		Policy:          policy,
+		Publisher:       external.PublishTo(keys.Store, zones.Store),
 		Changes: func(_ context.Context, c external.Change) {
 			if c.Action != "create" {
 				select {
@@ -205,6 +213,8 @@ func main() {
 		must(zones.WaitReady(ctx, store.Key{Name: name(i)}))
 	}
 	fmt.Println(len(cloud.Truth()), "zones exist after", cloud.Calls("Create"), "creates")
+	key := must(keys.Get(ctx, store.Key{Name: name(7)}))
+	fmt.Println("the key of zone-7.org has", len(key.Spec.Values["key"]), "characters")
 
 	drifted := cloud.Peek(name(7))
 	drifted.Props = map[string]string{"ttl": "1s"}
@@ -226,6 +236,9 @@ func main() {
 }
 
 func name(i int) string { return fmt.Sprintf("zone-%d.org", i) }
+
+// transferKey stands for what the answer of a provider has once, and no look shows.
+func transferKey() store.Outputs { return store.NewOutputs(map[string]string{"key": rand.Text()}) }
 
 func show(c external.Change) {
 	fmt.Printf("%s %s (%s)\n", c.Action, c.Key, c.Before.Diff)

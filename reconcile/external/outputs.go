@@ -1,0 +1,271 @@
+package external
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/store"
+)
+
+// Publisher hands on what a create or an update returned and no later look can show ([store.Outputs]):
+// generated passwords, access keys. [PublishTo] makes one that writes objects of a kind.
+//
+// Each call is made by a run of the object, bounded by [Options.Timeout], at the same time for several
+// objects. A call is made again after a crash, and each failure, so both must be idempotent. An error is
+// shown, without the values of the outputs, and the run is made again with backoff. O is read-only.
+//
+// A process that was frozen past its lease may finish its call beside its successor. A write to a store on
+// the backend of the lease is refused then; another system should refuse what is older than it has, by
+// the time o.Intent.Succeeded or by a version of its own.
+type Publisher[S, T any] interface {
+	// Publish makes these outputs what a reader finds for the object, in place of all that it
+	// published for it before. The object is not Ready until it has succeeded.
+	Publish(ctx context.Context, o *store.Object[S, T], outputs map[string]string) error
+	// Withdraw removes what was published, if anything was, because the object is about to go. The
+	// object stays until it has succeeded.
+	Withdraw(ctx context.Context, o *store.Object[S, T]) error
+}
+
+// Rotator is a client that can replace what its outputs have, by a new password or key. Rotate is called
+// where they were lost, in place of Update, as long as the resource is as declared and the policy permits
+// to update it. It sets o.Intent.Outputs as Create does; where it sets none there is nothing to publish.
+type Rotator[S, T any] interface {
+	Rotate(ctx context.Context, o *store.Object[S, T]) error
+}
+
+// rotatorOf is a client as a Rotator, whatever is around it.
+func rotatorOf[S, T any](c Client[S, T]) (Rotator[S, T], bool) {
+	switch c := c.(type) {
+	case redacted[S, T]:
+		inner, ok := rotatorOf(c.inner)
+		return redactedRotator[S, T]{c, inner}, ok
+	case *gathered[S, T]:
+		return rotatorOf(c.Client)
+	case ClientFuncs[S, T]:
+		return c, c.RotateFunc != nil
+	}
+	r, ok := c.(Rotator[S, T])
+	return r, ok
+}
+
+type redactedRotator[S, T any] struct {
+	redacted[S, T]
+	rotator Rotator[S, T]
+}
+
+func (r redactedRotator[S, T]) Rotate(ctx context.Context, o *store.Object[S, T]) error {
+	return r.call(ctx, o, r.rotator.Rotate)
+}
+
+// lost reports whether outputs of the resource that is on record may have been lost.
+func (r *Reconciler[S, T]) lost(i store.Intent) bool {
+	ph, _ := phaseOf(i)
+	return r.o.Publisher != nil && i.OutputsDue && ph == succeeded
+}
+
+// rotates reports whether a client is to replace outputs that were lost.
+func (r *Reconciler[S, T]) rotates(c Client[S, T], o *store.Object[S, T]) bool {
+	_, can := rotatorOf(c)
+	return can && r.lost(o.Intent)
+}
+
+// announceOutputs records that a call is about to change what the outputs are. From then on they are
+// lost, until those that it returns are on record.
+func (a *attempt[S, T]) announceOutputs(ctx context.Context) error {
+	return a.WriteIntent(ctx, func(o *store.Object[S, T]) error {
+		o.Intent.OutputsDue = a.o.Publisher != nil
+		return nil
+	})
+}
+
+// persistOutputs persists an edit and, in the same write, the outputs that a call returned. Earlier says that those
+// of an earlier call may not be on record: this one says nothing of them by returning none. Where
+// the store refuses the outputs, which may be too long, the edit is stored, and they are lost.
+func (a *attempt[S, T]) persistOutputs(ctx context.Context, given store.Outputs, earlier bool, edit func(o *store.Object[S, T])) error {
+	refused := false
+	write := func(o *store.Object[S, T]) error {
+		edit(o)
+		if a.o.Publisher == nil {
+			return nil
+		}
+		o.Intent.OutputsDue = refused || given == "" && earlier && o.Intent.OutputsDue
+		if given != "" {
+			o.Intent.Outputs = given
+		}
+		return nil
+	}
+	err := a.persist(ctx, write)
+	if given == "" || !errors.Is(err, store.ErrInvalid) {
+		return err
+	}
+	given, refused = "", true
+	if again := a.persist(ctx, write); again != nil {
+		return again
+	}
+	return reconcile.Terminal(fmt.Errorf("the outputs were not stored: %w", err))
+}
+
+// updateIt calls Update, and persists what it returned.
+func (a *attempt[S, T]) updateIt(ctx, calls context.Context) (reason string, err error) {
+	earlier, announced := a.Stored().Intent.OutputsDue, a.view.seen.Rotates && a.o.Publisher != nil
+	if announced && !earlier {
+		if err := a.announceOutputs(ctx); err != nil {
+			return reasonStoreFailed, fmt.Errorf("outputs: %w", err)
+		}
+	}
+	o := a.forClient()
+	o.Phase = "" // or what Observe set would count as set by Update
+	if err := a.try(ctx, calls, callUpdate, o, a.client.Update); err != nil {
+		return reasonUpdateFailed, fmt.Errorf("update: %w", err)
+	}
+	o.Conditions = a.store.RedactConditions(o)
+	a.keepStatus(o)
+	if !announced && o.Intent.Outputs == "" {
+		return "", nil
+	}
+	return reasonStoreFailed, a.persistOutputs(ctx, o.Intent.Outputs, earlier, func(*store.Object[S, T]) {})
+}
+
+// rotateIt replaces outputs that were lost.
+func (a *attempt[S, T]) rotateIt(ctx, calls context.Context) (reason string, err error) {
+	rotator, _ := rotatorOf(a.client)
+	o := a.forClient()
+	if err := a.try(ctx, calls, callRotate, o, rotator.Rotate); err != nil {
+		return reasonRotateFailed, fmt.Errorf("rotate: %w", err)
+	}
+	if err := a.persistOutputs(ctx, o.Intent.Outputs, false, func(*store.Object[S, T]) {}); err != nil {
+		return reasonStoreFailed, err
+	}
+	a.event(ctx, false, reasonRotated, "replaced the outputs, which were lost")
+	return "", nil
+}
+
+// publish hands on the outputs on record and takes them off it. How that failed is told at the end of the run.
+func (a *attempt[S, T]) publish(ctx context.Context) {
+	stored := a.Stored()
+	given := stored.Intent.Outputs
+	if a.o.Publisher == nil || given == "" || a.unpublished != nil || stored.Deleting() || !stored.HasFinalizer(a.o.Finalizer) {
+		return
+	}
+	a.unpublished = a.callPublisher(ctx, func(ctx context.Context, o *store.Object[S, T]) error {
+		return a.o.Publisher.Publish(ctx, o, given.Values())
+	})
+	if a.unpublished != nil {
+		return
+	}
+	if err := a.RecordIntent(ctx, func(o *store.Object[S, T]) error {
+		if o.Intent.Outputs == given {
+			o.Intent.Outputs = ""
+		}
+		return nil
+	}); err != nil {
+		a.unpublished = fmt.Errorf("outputs that were published stay on record: %w", err)
+	}
+}
+
+// callPublisher calls it with a copy of the object, and takes the outputs out of what it says. A run that is over calls
+// nothing: its key may be another server's by now.
+func (a *attempt[S, T]) callPublisher(ctx context.Context, call func(context.Context, *store.Object[S, T]) error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("not called: %w", context.Cause(ctx))
+	}
+	calls, cancel := context.WithTimeoutCause(ctx, a.o.Timeout, errTimeout)
+	defer cancel()
+	o := a.store.Clone(a.Stored())
+	before := a.store.Clone(o)
+	defer a.store.RedactPanic(before)
+	return a.store.RedactError(cause(calls, call(calls, o)), before)
+}
+
+// missesOutputs says why what readers of the publication find may not be what the resource has; empty: it is.
+func (a *attempt[S, T]) missesOutputs() (reason, message string) {
+	switch i := a.Stored().Intent; {
+	case a.o.Publisher == nil || a.Stored().Deleting():
+		return "", ""
+	case i.Outputs != "":
+		return reasonNotPublished, "what the create or an update returned is stored, and not published yet"
+	case a.lost(i):
+		return reasonOutputsLost, "what the create or an update returned was not stored: a client that is a Rotator replaces it; else remove the resource, and it is created again"
+	}
+	return "", ""
+}
+
+// endOutputs shows at the end of a run what is wrong with the outputs.
+func (a *attempt[S, T]) endOutputs(ctx context.Context, res reconcile.Result, err error) (reconcile.Result, error) {
+	if a.view.paused || a.view.policy == Paused {
+		return res, err
+	}
+	if reason, message := a.missesOutputs(); reason != "" {
+		was, _ := a.Stored().Condition(store.ConditionReady)
+		if a.Object.SetProgressing(reason, message); reason == reasonOutputsLost && was.Reason != reason {
+			a.event(ctx, true, reason, message)
+		}
+	}
+	switch {
+	case a.unpublished == nil:
+		return res, err
+	case err != nil:
+		return res, errors.Join(err, a.unpublished)
+	}
+	return a.fail(ctx, reasonNotPublished, fmt.Errorf("publish the outputs: %w", a.unpublished))
+}
+
+// PublishedSpec is the spec of the objects that [PublishTo] writes.
+type PublishedSpec struct {
+	// Values are the outputs by their names.
+	Values map[string]string `json:"values" tend:"secret"`
+}
+
+// PublishTo returns a publisher that writes an object of the kind of to for each one of from, of the same
+// namespace and name, with the object as its owner, and deletes it with that. Both kinds lie on one backend.
+// An object of another owner, or of none, is let be: the publication fails until it is gone. So a kind of
+// published objects serves one kind. Values are UTF-8. [store.Options].Encryption encrypts them at rest.
+func PublishTo[S, T any](to *store.Store[PublishedSpec, struct{}], from *store.Store[S, T]) Publisher[S, T] {
+	return publisher[S, T]{to, from}
+}
+
+type publisher[S, T any] struct {
+	to   *store.Store[PublishedSpec, struct{}]
+	from *store.Store[S, T]
+}
+
+// owns reports whether a published object is one of o, or of an earlier object of its name.
+func (p publisher[S, T]) owns(o *store.Object[S, T], is *store.Object[PublishedSpec, struct{}]) bool {
+	return slices.ContainsFunc(is.Owners, func(w store.Owner) bool { return w.Kind == p.from.Kind() && w.Key == o.Key() })
+}
+
+// Publish implements [Publisher].
+func (p publisher[S, T]) Publish(ctx context.Context, o *store.Object[S, T], outputs map[string]string) error {
+	owners := []store.Owner{p.from.OwnerOf(o)}
+	is, err := p.to.Get(ctx, o.Key())
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		is = &store.Object[PublishedSpec, struct{}]{Meta: store.Meta{Namespace: o.Namespace, Name: o.Name, Owners: owners}}
+		is.Spec.Values = outputs
+		_, err = p.to.Create(ctx, is)
+	case err != nil:
+	case !p.owns(o, is):
+		err = fmt.Errorf("%s %s is not of %s %s", p.to.Kind(), o.Key(), p.from.Kind(), o.Key())
+	case is.Deleting():
+		err = fmt.Errorf("%s %s is being deleted", p.to.Kind(), o.Key())
+	default:
+		is.Owners, is.Spec.Values = owners, outputs
+		_, err = p.to.Update(ctx, is)
+	}
+	return err
+}
+
+// Withdraw implements [Publisher].
+func (p publisher[S, T]) Withdraw(ctx context.Context, o *store.Object[S, T]) error {
+	is, err := p.to.Get(ctx, o.Key())
+	if err == nil && p.owns(o, is) {
+		err = p.to.Delete(ctx, is)
+	}
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	return err
+}
