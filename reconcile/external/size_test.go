@@ -8,3 +8,6 @@ const size = 1000
 
 // seeds is how often each way of a simulation is gone.
 const seeds = 3
+
+// stride is of how many steps of a life with outputs one is crashed at.
+const stride = 1
