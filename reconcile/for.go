@@ -125,7 +125,7 @@ func AsReconciler[S, T any](c *cache.Cache[S, T], f ObjectFunc[S, T]) Reconciler
 		if err := c.Undecodable(key); err != nil {
 			return Result{}, RetryAfter(err, newerPause) // the cache has an earlier version, as before a newer program's write
 		}
-		if !s.HasSecrets() {
+		if !s.HasSecrets() && obj.Intent.Outputs == (store.Outputs{}) {
 			return f(ctx, obj)
 		}
 		before := s.Clone(obj) // f may edit it

@@ -14,25 +14,27 @@ import (
 // marshals them. The zero value has none. Outputs with the same values are equal.
 //
 // They are for [Intent].Outputs, and not for a spec or a status.
-type Outputs string
+type Outputs struct {
+	values string // as they are stored; empty: none
+}
 
 // NewOutputs returns outputs with the values. A value may have any bytes; a name is UTF-8.
 func NewOutputs(values map[string]string) Outputs {
 	if len(values) == 0 {
-		return ""
+		return Outputs{}
 	}
 	all := make(map[string][]byte, len(values))
 	for name, value := range values {
 		all[name] = []byte(value)
 	}
 	data, _ := json.Marshal(all) // in the order of the names
-	return Outputs(data)
+	return Outputs{string(data)}
 }
 
 // Values returns a copy of the values by their names.
 func (o Outputs) Values() map[string]string {
 	var all map[string][]byte
-	if o == "" || json.Unmarshal([]byte(o), &all) != nil {
+	if o.values == "" || json.Unmarshal([]byte(o.values), &all) != nil {
 		return nil
 	}
 	values := make(map[string]string, len(all))
@@ -44,7 +46,7 @@ func (o Outputs) Values() map[string]string {
 
 // hidden is what is shown of outputs.
 func (o Outputs) hidden() string {
-	if o == "" {
+	if o.values == "" {
 		return ""
 	}
 	return Redacted
@@ -66,7 +68,7 @@ type storedOutputs Outputs
 // outputsField has them in the stored object.
 const outputsField = "outputs"
 
-func (o storedOutputs) MarshalJSON() ([]byte, error) { return []byte(o), nil }
+func (o storedOutputs) MarshalJSON() ([]byte, error) { return []byte(o.values), nil }
 
 func (o *storedOutputs) UnmarshalJSON(data []byte) error {
 	var all map[string][]byte
@@ -104,7 +106,7 @@ func outputSecrets(o object, v *secrets) {
 // hides reports whether something of the objects is not to be shown.
 func (s *core) hides(objects ...object) bool {
 	for _, o := range objects {
-		if m := o.meta(); m != nil && m.Intent.Outputs != "" {
+		if m := o.meta(); m != nil && m.Intent.Outputs.values != "" {
 			return true
 		}
 	}
@@ -113,5 +115,5 @@ func (s *core) hides(objects ...object) bool {
 
 // hidesOf is hides without a list of another type, which would cost every kind an allocation.
 func (s *Store[S, T]) hidesOf(objects []*Object[S, T]) bool {
-	return s.secret || slices.ContainsFunc(objects, func(o *Object[S, T]) bool { return o != nil && o.Intent.Outputs != "" })
+	return s.secret || slices.ContainsFunc(objects, func(o *Object[S, T]) bool { return o != nil && o.Intent.Outputs.values != "" })
 }

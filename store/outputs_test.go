@@ -92,9 +92,9 @@ func TestOutputsAreStoredAndTakenOffTheRecord(t *testing.T) {
 			if data := must[[]byte](t)(record.Encode()); hasPassword(string(data)) != (crypt == nil) {
 				t.Errorf("the record has the outputs in the clear: %t", hasPassword(string(data)))
 			}
-			o.Intent.Outputs = ""
+			o.Intent.Outputs = store.Outputs{}
 			must[*bucket](t)(s.UpdateIntent(t.Context(), o))
-			if stored(t, s, o).Intent.Outputs != "" {
+			if stored(t, s, o).Intent.Outputs != (store.Outputs{}) {
 				t.Error("the outputs stay on record")
 			}
 		})

@@ -223,7 +223,7 @@ func (a *attempt[S, T]) maintain(ctx, calls context.Context, next action) (recon
 		a.Object.SetReady()
 	}
 	res := a.later()
-	if adopted || a.rotates(a.client, a.Stored()) { // a look says whether the resource carries our mark now
+	if adopted || !a.view.rotates && a.rotates(a.client, a.Stored(), a.view.seen) { // a look says whether the resource carries our mark now
 		res.RequeueAfter = min(res.RequeueAfter, settle)
 	}
 	return res, nil
@@ -250,6 +250,9 @@ func (v view) nothingToAdopt() string {
 // recordAdoption has the store know of a resource that is taken over before its mark is written: a
 // crash in between leaves a record by which the mark is written then, and no second resource.
 func (a *attempt[S, T]) recordAdoption(ctx context.Context) error {
+	if err := a.withdrawEarlier(ctx, a.Stored().Intent); err != nil {
+		return err
+	}
 	if err := a.WriteIntent(ctx, func(o *store.Object[S, T]) error {
 		o.Intent = o.Intent.Resolved(true, wall.Now())
 		o.Intent.ExternalName, o.Intent.OutputsDue = cmp.Or(a.name, a.view.adopt), false
@@ -283,7 +286,7 @@ func (a *attempt[S, T]) try(ctx, calls context.Context, what string, o *store.Ob
 		c.Attempt = o.Intent.Attempt
 	}
 	before := a.unedited(ctx, o)
-	c.Err = cause(calls, call(calls, o))
+	c.Err = a.store.RedactError(cause(calls, call(calls, o)), a.Stored()) // o has no outputs of earlier calls
 	switch what {
 	case callCreate:
 		a.sayDropped(ctx, what, before, o, !isUnknown(calls, c.Err), partAnnotations, partName)
@@ -292,7 +295,7 @@ func (a *attempt[S, T]) try(ctx, calls context.Context, what string, o *store.Ob
 	default:
 		a.sayDropped(ctx, what, before, o, false)
 	}
-	if o.Intent.Outputs != "" && a.o.Publisher == nil {
+	if o.Intent.Outputs != (store.Outputs{}) && a.o.Publisher == nil {
 		a.log.WarnContext(ctx, "the client returned outputs, and Options.Publisher is nil: they are dropped", "call", what)
 	}
 	a.tally.count(what, c.Err)

@@ -254,9 +254,11 @@ func hideSecrets[S, T, R any](items []batched[S, T], all []Outcome[R]) {
 	var objects []*store.Object[S, T]
 	for _, item := range items {
 		s = cmp.Or(s, item.store)
-		objects = append(objects, item.object, item.before)
+		if objects = append(objects, item.object); item.before != nil {
+			objects = append(objects, item.before)
+		}
 	}
-	if s == nil || !s.HasSecrets() {
+	if s == nil {
 		return
 	}
 	clean := make(map[error]error) // mostly all items have one error
@@ -314,7 +316,7 @@ func batchItem[S, T any](ctx context.Context, o *store.Object[S, T]) (item batch
 		return batched[S, T]{object: &mine}
 	}
 	item = batched[S, T]{object: s.Clone(o), store: s}
-	if s.HasSecrets() {
+	if s.HasSecrets() || o.Intent.Outputs != (store.Outputs{}) {
 		item.before = s.Clone(o)
 	}
 	return item

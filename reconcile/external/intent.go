@@ -68,9 +68,11 @@ func (a *attempt[S, T]) create(ctx, calls context.Context) (reason string, err e
 	if err := a.Ensure(ctx, a.o.Finalizer); err != nil {
 		return reasonStoreFailed, fmt.Errorf("finalizer before the create: %w", err)
 	}
+	was := a.Stored().Intent
+	a.owed = was.OutputsDue || was.Outputs != (store.Outputs{})
 	if err := a.WriteIntent(ctx, func(o *store.Object[S, T]) error {
 		o.Intent = begun(o.Intent, a.locationOf(o), wall.Now())
-		o.Intent.Outputs, o.Intent.OutputsDue = "", a.o.Publisher != nil
+		o.Intent.Outputs, o.Intent.OutputsDue = store.Outputs{}, a.o.Publisher != nil
 		return nil
 	}); errors.Is(err, store.ErrUnknownOutcome) {
 		// It may be on record as begun, and was not called.
@@ -96,7 +98,13 @@ func (a *attempt[S, T]) create(ctx, calls context.Context) (reason string, err e
 	if err != nil {
 		return reasonCreateFailed, a.madeNothing(ctx, o, fmt.Errorf("create: %w", err))
 	}
-	return reasonCreateFailed, a.outcome(ctx, o, true)
+	if err := a.outcome(ctx, o, true); err != nil {
+		return reasonCreateFailed, err
+	}
+	if o.Intent.Outputs == (store.Outputs{}) {
+		a.unpublished = a.withdrawEarlier(ctx, was)
+	}
+	return "", nil
 }
 
 // recordLocation records where a resource lies that has no location on record: it was made or taken
@@ -135,9 +143,10 @@ func (a *attempt[S, T]) outcome(ctx context.Context, made *store.Object[S, T], o
 	before := a.Stored().Annotations
 	given := made.Intent.Outputs
 	if !ok {
-		given = ""
+		given = store.Outputs{}
 	}
-	err := a.persistOutputs(ctx, given, a.view.phase == pending, func(o *store.Object[S, T]) {
+	// A resource that could not be seen may come back: what it returned is not published, where it was not before.
+	err := a.persistOutputs(ctx, given, a.view.phase == pending || !ok && a.owed, func(o *store.Object[S, T]) {
 		o.Intent = o.Intent.Resolved(ok, wall.Now())
 		if !ok && a.view.phase != pending && a.view.phase != succeeded {
 			o.Intent.Location = "" // nothing was made before that it would have to be kept for

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/tendhq/tend/internal/contain"
+	"github.com/tendhq/tend/queue/ratelimit"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/store"
 )
@@ -60,16 +62,17 @@ func (r redactedRotator[S, T]) Rotate(ctx context.Context, o *store.Object[S, T]
 	return r.call(ctx, o, r.rotator.Rotate)
 }
 
-// lost reports whether outputs of the resource that is on record may have been lost.
-func (r *Reconciler[S, T]) lost(i store.Intent) bool {
+// lost reports whether outputs of the resource that is on record, or that a look found, may have been lost. What is
+// pending is not told yet.
+func (r *Reconciler[S, T]) lost(i store.Intent, seen Observation) bool {
 	ph, _ := phaseOf(i)
-	return r.o.Publisher != nil && i.OutputsDue && ph == succeeded
+	return r.o.Publisher != nil && i.OutputsDue && (ph == succeeded || ph != pending && seen.Exists)
 }
 
 // rotates reports whether a client is to replace outputs that were lost.
-func (r *Reconciler[S, T]) rotates(c Client[S, T], o *store.Object[S, T]) bool {
+func (r *Reconciler[S, T]) rotates(c Client[S, T], o *store.Object[S, T], seen Observation) bool {
 	_, can := rotatorOf(c)
-	return can && r.lost(o.Intent)
+	return can && r.lost(o.Intent, seen)
 }
 
 // announceOutputs records that a call is about to change what the outputs are. From then on they are
@@ -91,17 +94,17 @@ func (a *attempt[S, T]) persistOutputs(ctx context.Context, given store.Outputs,
 		if a.o.Publisher == nil {
 			return nil
 		}
-		o.Intent.OutputsDue = refused || given == "" && earlier && o.Intent.OutputsDue
-		if given != "" {
+		o.Intent.OutputsDue = refused || given == (store.Outputs{}) && earlier && o.Intent.OutputsDue
+		if given != (store.Outputs{}) {
 			o.Intent.Outputs = given
 		}
 		return nil
 	}
 	err := a.persist(ctx, write)
-	if given == "" || !errors.Is(err, store.ErrInvalid) {
+	if given == (store.Outputs{}) || !errors.Is(err, store.ErrInvalid) {
 		return err
 	}
-	given, refused = "", true
+	given, refused = store.Outputs{}, true
 	if again := a.persist(ctx, write); again != nil {
 		return again
 	}
@@ -118,15 +121,29 @@ func (a *attempt[S, T]) updateIt(ctx, calls context.Context) (reason string, err
 	}
 	o := a.forClient()
 	o.Phase = "" // or what Observe set would count as set by Update
+	called := calls.Err() == nil
 	if err := a.try(ctx, calls, callUpdate, o, a.client.Update); err != nil {
-		return reasonUpdateFailed, fmt.Errorf("update: %w", err)
+		nothing := announced && !earlier && (!called || ratelimit.IsThrottled(err))
+		return reasonUpdateFailed, a.keepOutputs(ctx, o, nothing, fmt.Errorf("update: %w", err))
 	}
 	o.Conditions = a.store.RedactConditions(o)
 	a.keepStatus(o)
-	if !announced && o.Intent.Outputs == "" {
+	if !announced && o.Intent.Outputs == (store.Outputs{}) {
 		return "", nil
 	}
 	return reasonStoreFailed, a.persistOutputs(ctx, o.Intent.Outputs, earlier, func(*store.Object[S, T]) {})
+}
+
+// keepOutputs persists what a call returned although it failed, and that nothing was announced if it did nothing.
+func (a *attempt[S, T]) keepOutputs(ctx context.Context, o *store.Object[S, T], nothing bool, err error) error {
+	given := o.Intent.Outputs
+	if given == (store.Outputs{}) && !nothing {
+		return err
+	}
+	if again := a.persistOutputs(ctx, given, false, func(*store.Object[S, T]) {}); again != nil {
+		return fmt.Errorf("%w; also: %v", err, again) //nolint:errorlint // how the call failed counts
+	}
+	return err
 }
 
 // rotateIt replaces outputs that were lost.
@@ -134,7 +151,7 @@ func (a *attempt[S, T]) rotateIt(ctx, calls context.Context) (reason string, err
 	rotator, _ := rotatorOf(a.client)
 	o := a.forClient()
 	if err := a.try(ctx, calls, callRotate, o, rotator.Rotate); err != nil {
-		return reasonRotateFailed, fmt.Errorf("rotate: %w", err)
+		return reasonRotateFailed, a.keepOutputs(ctx, o, false, fmt.Errorf("rotate: %w", err))
 	}
 	if err := a.persistOutputs(ctx, o.Intent.Outputs, false, func(*store.Object[S, T]) {}); err != nil {
 		return reasonStoreFailed, err
@@ -147,7 +164,7 @@ func (a *attempt[S, T]) rotateIt(ctx, calls context.Context) (reason string, err
 func (a *attempt[S, T]) publish(ctx context.Context) {
 	stored := a.Stored()
 	given := stored.Intent.Outputs
-	if a.o.Publisher == nil || given == "" || a.unpublished != nil || stored.Deleting() || !stored.HasFinalizer(a.o.Finalizer) {
+	if a.o.Publisher == nil || given == (store.Outputs{}) || a.unpublished != nil || stored.Deleting() || !stored.HasFinalizer(a.o.Finalizer) {
 		return
 	}
 	a.unpublished = a.callPublisher(ctx, func(ctx context.Context, o *store.Object[S, T]) error {
@@ -158,12 +175,23 @@ func (a *attempt[S, T]) publish(ctx context.Context) {
 	}
 	if err := a.RecordIntent(ctx, func(o *store.Object[S, T]) error {
 		if o.Intent.Outputs == given {
-			o.Intent.Outputs = ""
+			o.Intent.Outputs = store.Outputs{}
 		}
 		return nil
 	}); err != nil {
 		a.unpublished = fmt.Errorf("outputs that were published stay on record: %w", err)
 	}
+}
+
+// withdrawEarlier withdraws what an earlier resource returned, by the intent that it left: the next one returns nothing.
+func (a *attempt[S, T]) withdrawEarlier(ctx context.Context, was store.Intent) error {
+	if a.o.Publisher == nil || was.Succeeded.IsZero() {
+		return nil
+	}
+	if err := a.callPublisher(ctx, a.o.Publisher.Withdraw); err != nil {
+		return fmt.Errorf("withdraw the outputs of an earlier resource: %w", err)
+	}
+	return nil
 }
 
 // callPublisher calls it with a copy of the object, and takes the outputs out of what it says. A run that is over calls
@@ -176,8 +204,8 @@ func (a *attempt[S, T]) callPublisher(ctx context.Context, call func(context.Con
 	defer cancel()
 	o := a.store.Clone(a.Stored())
 	before := a.store.Clone(o)
-	defer a.store.RedactPanic(before)
-	return a.store.RedactError(cause(calls, call(calls, o)), before)
+	err := contain.Call(func() error { return call(calls, o) }) // a panic holds up no more than an error does
+	return a.store.RedactError(cause(calls, err), before)
 }
 
 // missesOutputs says why what readers of the publication find may not be what the resource has; empty: it is.
@@ -185,10 +213,10 @@ func (a *attempt[S, T]) missesOutputs() (reason, message string) {
 	switch i := a.Stored().Intent; {
 	case a.o.Publisher == nil || a.Stored().Deleting():
 		return "", ""
-	case i.Outputs != "":
+	case i.Outputs != (store.Outputs{}):
 		return reasonNotPublished, "what the create or an update returned is stored, and not published yet"
-	case a.lost(i):
-		return reasonOutputsLost, "what the create or an update returned was not stored: a client that is a Rotator replaces it; else remove the resource, and it is created again"
+	case a.lost(i, a.view.seen):
+		return reasonOutputsLost, "what the create or an update returned was not stored: a client that is a Rotator replaces it, an update that sets outputs does too, and so does a resource that is created anew"
 	}
 	return "", ""
 }
@@ -207,8 +235,10 @@ func (a *attempt[S, T]) endOutputs(ctx context.Context, res reconcile.Result, er
 	switch {
 	case a.unpublished == nil:
 		return res, err
-	case err != nil:
-		return res, errors.Join(err, a.unpublished)
+	case err != nil: // its class counts
+		return res, fmt.Errorf("%w; also: publish the outputs: %v", err, a.unpublished) //nolint:errorlint // see above
+	case errors.Is(a.unpublished, reconcile.ErrTerminal): // the resource is looked after all the same
+		a.unpublished = errors.New(a.unpublished.Error())
 	}
 	return a.fail(ctx, reasonNotPublished, fmt.Errorf("publish the outputs: %w", a.unpublished))
 }

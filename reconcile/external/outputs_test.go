@@ -109,7 +109,7 @@ func (w *world) misled() string {
 	switch {
 	case errors.Is(err, store.ErrNotFound) && is:
 		return "the object is gone, and its password is still published"
-	case err != nil || len(truth) != 1 || o.Deleting() || o.Intent.Unresolved() || o.Intent.OutputsDue || o.Intent.Outputs != "":
+	case err != nil || len(truth) != 1 || o.Deleting() || o.Intent.Unresolved() || o.Intent.OutputsDue || o.Intent.Outputs != (store.Outputs{}):
 		return ""
 	case got != truth[0].Props["password"]:
 		return fmt.Sprintf("%q is published, the resource has %q, and the record is %+v", got, truth[0].Props["password"], o.Intent)
@@ -339,7 +339,7 @@ func TestPublisherThatIsDownHoldsUpNoOutcome(t *testing.T) {
 		w.run()
 		w.wantCondition(store.ConditionReady, store.True, "")
 		w.wantCalls(map[string]int{"Create": 1, "Update": 0})
-		if o := w.get(); p.has["password"] != "pass-word-1" || o.Intent.Outputs != "" || o.Intent.OutputsDue {
+		if o := w.get(); p.has["password"] != "pass-word-1" || o.Intent.Outputs != (store.Outputs{}) || o.Intent.OutputsDue {
 			t.Errorf("published %v, and the record is %+v", p.has, o.Intent)
 		}
 		w.delete()

@@ -199,7 +199,7 @@ func (r *Reconciler[S, T]) inspect(ctx context.Context, o *store.Object[S, T]) (
 		if v.seen, err = client.Observe(calls, c); err != nil {
 			return v, fmt.Errorf("observe: %w", cause(calls, err))
 		}
-		v.rotates = r.rotates(client, o)
+		v.rotates = r.rotates(client, o, v.seen)
 		if v.observed = true; decide(v) != doCreate || !r.missedByName(name, memory{}) {
 			break
 		}

@@ -180,7 +180,9 @@ type attempt[S, T any] struct {
 	late      *store.Object[S, T] // what Observe filled in, to be stored
 	// unpublished is why outputs are still on record.
 	unpublished error
-	name        string // by which Observe found the resource; empty: it found none
+	// owed says that outputs of an earlier create were not handed on when this one began.
+	owed bool
+	name string // by which Observe found the resource; empty: it found none
 	// notDue says that the first look of this process can wait: the run did not look.
 	notDue bool
 	memory memory // that the newest look rests on
@@ -197,6 +199,9 @@ func (a *attempt[S, T]) contained(ctx context.Context) (res reconcile.Result, er
 			return
 		}
 		a.synced(store.False, reasonPanicked, "the run panicked")
+		if reason, message := a.missesOutputs(); reason != "" {
+			a.Object.SetProgressing(reason, message)
+		}
 		if err := a.End(ctx, nil); err != nil {
 			a.log.Warn("the status was not written after a panic", "err", store.Brief(err))
 		}
@@ -340,7 +345,7 @@ func (a *attempt[S, T]) connected(ctx, calls context.Context) (reconcile.Result,
 		if err := a.keepObserved(ctx); err != nil {
 			return a.fail(ctx, reasonStoreFailed, err)
 		}
-		a.view.rotates = a.rotates(a.client, a.Stored())
+		a.view.rotates = a.rotates(a.client, a.Stored(), a.view.seen)
 		next = decide(a.view)
 		if l, ok := a.client.(lacking); ok {
 			if err := l.lacks(next); err != nil {
@@ -479,7 +484,7 @@ func (a *attempt[S, T]) keepObserved(ctx context.Context) error {
 		case happened:
 			o.Intent = o.Intent.Resolved(true, wall.Now())
 		case had != "" && !strings.EqualFold(had, name) && a.o.Publisher != nil:
-			o.Intent.Outputs, o.Intent.OutputsDue = "", true // those on record, or published, are of another
+			o.Intent.Outputs, o.Intent.OutputsDue = store.Outputs{}, true // those on record, or published, are of another
 		}
 		o.Intent.ExternalName = name
 		return nil
@@ -518,6 +523,6 @@ func (a *attempt[S, T]) forClient() *store.Object[S, T] {
 	o, seen := a.store.Clone(a.Stored()), a.store.Clone(a.Object)
 	o.Status, o.Conditions, o.Phase, o.ObservedGeneration = seen.Status, seen.Conditions, seen.Phase, seen.ObservedGeneration
 	o.Intent.ExternalName = cmp.Or(a.name, a.nameOnRecord())
-	o.Intent.Outputs = "" // or those of an earlier call would count as this one's
+	o.Intent.Outputs = store.Outputs{} // or those of an earlier call would count as this one's
 	return o
 }

@@ -244,11 +244,9 @@ func (r *Run[S, T]) message(err error) string {
 // is the same object and its status has not changed in between; otherwise
 // the conflict is returned. An object that is gone needs no status.
 func (r *Run[S, T]) End(ctx context.Context, err error) error {
-	if r.store.HasSecrets() {
-		for i := range r.Object.Conditions {
-			c := &r.Object.Conditions[i]
-			c.Message = r.store.Redact(c.Message, r.first, r.stored, r.Object)
-		}
+	for i := range r.Object.Conditions {
+		c := &r.Object.Conditions[i]
+		c.Message = r.store.Redact(c.Message, r.first, r.stored, r.Object)
 	}
 	if r.gone || r.store.SameStatus(r.Object, r.status) {
 		return err

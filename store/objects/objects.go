@@ -130,7 +130,7 @@ func (k kind[S, T]) object(o *store.Object[S, T]) Object { return k.state(o).Wit
 func (k kind[S, T]) state(o *store.Object[S, T]) Object {
 	v := Object{Kind: k.Kind(), Meta: o.Meta, Conditions: o.Conditions, Phase: o.Phase, ObservedGeneration: o.ObservedGeneration}
 	v.show = func() ([]byte, error) { return k.store.Show(o) }
-	if k.store.HasSecrets() || o.Intent.Outputs != "" {
+	if k.store.HasSecrets() || o.Intent.Outputs != (store.Outputs{}) {
 		v.Conditions = slices.Clone(o.Conditions)
 		for i := range v.Conditions {
 			v.Conditions[i].Reason, v.Conditions[i].Message = "", ""

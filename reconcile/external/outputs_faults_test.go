@@ -1,0 +1,237 @@
+package external_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tendhq/tend/queue/ratelimit"
+	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/external"
+	"github.com/tendhq/tend/reconcile/reconciletest"
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/objects"
+)
+
+// keyed is a client of a resource whose update makes another key, as a look says beforehand.
+func keyed(upToDate func() bool, update func(o *disk) error) external.ClientFuncs[diskSpec, diskStatus] {
+	f, _ := funcs(func(f *external.ClientFuncs[diskSpec, diskStatus]) {
+		f.ObserveFunc = func(context.Context, *disk) (external.Observation, error) {
+			return external.Observation{Exists: true, UpToDate: upToDate(), Rotates: !upToDate(), Owner: external.Ours}, nil
+		}
+		f.UpdateFunc = func(_ context.Context, o *disk) error { return update(o) }
+	})
+	return f
+}
+
+func never() bool { return false }
+
+// promise E3: outputs that were announced and are not on record are lost, whatever the record says of the create: the
+// resource may have been adopted, and a later create may have failed before an earlier one was seen.
+//
+// Seen to fail with losses of resources that are on record as created alone.
+func TestOutputsAreLostWhateverBecameOfTheCreate(t *testing.T) {
+	for name, edit := range map[string]func(*store.Intent){
+		"adopted":         func(*store.Intent) {},
+		"a failed create": func(i *store.Intent) { i.Failed = time.Now() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				w.o.Publisher = &outlet{}
+				w.with(keyed(func() bool { return true }, nil))
+				w.declare()
+				w.intent(func(i *store.Intent) { i.OutputsDue = true; edit(i) })
+				w.run()
+				w.wantCondition(store.ConditionReady, store.False, external.ReasonOutputsLost)
+			})
+		})
+	}
+}
+
+// A create that failed says nothing of the outputs of a resource before it, which may be seen again: they were
+// not published, and are off the record.
+//
+// Seen to fail with the failure that ends what is due.
+func TestFailedCreateForgetsNoEarlierOutputs(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.o.Publisher = &outlet{err: errors.New("down")}
+		there := true
+		f, _ := funcs(func(f *external.ClientFuncs[diskSpec, diskStatus]) {
+			f.ObserveFunc = func(context.Context, *disk) (external.Observation, error) {
+				return external.Observation{Exists: there, UpToDate: there, Owner: external.Ours}, nil
+			}
+			f.CreateFunc = func(context.Context, *disk) error { return errors.New("409") }
+		})
+		w.with(f)
+		w.declare()
+		w.intent(func(i *store.Intent) {
+			i.Succeeded, i.Outputs = time.Now(), store.NewOutputs(map[string]string{"key": "not-published"})
+		})
+		there = false
+		w.run() // of a process that has not seen it: the creation grace
+		time.Sleep(time.Hour)
+		w.fails()
+		there = true
+		w.run()
+		w.wantCondition(store.ConditionReady, store.False, external.ReasonOutputsLost)
+	})
+}
+
+// A loss that cannot be mended is no reason to look at the cloud each second.
+//
+// Seen to fail with a look a second after each run that found a loss.
+func TestLossIsNoLoop(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.o.Publisher = &outlet{}
+		w.o.Policy = func(*disk) (external.Policy, error) {
+			return external.Observe | external.Create, nil
+		}
+		f := keyed(func() bool { return true }, nil)
+		f.RotateFunc = func(context.Context, *disk) error { return errors.New("forbidden by the policy") }
+		w.with(f)
+		w.declare()
+		w.intent(func(i *store.Intent) { i.OutputsDue, i.Succeeded = true, time.Now() })
+		w.run()
+		if res := w.run(); res.RequeueAfter < 30*time.Second {
+			t.Errorf("the next look is after %v", res.RequeueAfter)
+		}
+	})
+}
+
+// How a publisher fails does not count as how the run did, and a panic of it holds up no more than an error.
+//
+// Seen to fail with errors that are joined, a terminal error that is passed on, and a panic that is not contained.
+func TestFaultOfAPublisherIsItsOwn(t *testing.T) {
+	denied := errors.New("access denied")
+	for name, fault := range map[string]func() error{
+		"conflict":  func() error { return fmt.Errorf("vault: %w", store.ErrConflict) },
+		"terminal":  func() error { return reconcile.Terminal(errors.New("no such vault")) },
+		"throttled": func() error { return ratelimit.Throttled(nil, time.Now().Add(time.Minute), errors.New("429")) },
+		"panic":     func() error { panic("vault") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				w.o.Publisher = faulty(fault)
+				updates := error(nil)
+				w.with(keyed(never, func(*disk) error { return updates }))
+				w.declare()
+				w.intent(func(i *store.Intent) {
+					i.Succeeded, i.Outputs = time.Now(), store.NewOutputs(map[string]string{"key": "waits"})
+				})
+				updates = denied
+				if err := w.fails(); !errors.Is(err, denied) || errors.Is(err, store.ErrConflict) || errors.Is(err, reconcile.ErrTerminal) || ratelimit.IsThrottled(err) {
+					t.Errorf("a run whose update failed ends with %v", err)
+				}
+				updates = nil
+				if _, err := w.rec.Reconcile(w.ctx(), key); errors.Is(err, reconcile.ErrTerminal) {
+					t.Errorf("a run that updated the resource ends with the terminal error %v", err)
+				}
+				w.wantCondition(store.ConditionReady, store.False, external.ReasonNotPublished)
+			})
+		})
+	}
+}
+
+type faulty func() error
+
+func (f faulty) Publish(context.Context, *disk, map[string]string) error { return f() }
+func (f faulty) Withdraw(context.Context, *disk) error                   { return f() }
+
+// Outputs that a call returned count, although it failed after that. One that was throttled, or not made, lost none.
+//
+// Seen to fail with the outputs of calls that succeeded alone, and with a throttled update that is a loss.
+func TestFailedUpdateAndItsOutputs(t *testing.T) {
+	for name, c := range map[string]struct {
+		update    func(o *disk) error
+		published string
+		reason    string
+	}{
+		"returned them": {func(o *disk) error { hands(o, "new"); return errors.New("409 of a later step") }, "new", ""},
+		"throttled":     {func(*disk) error { return ratelimit.Throttled(nil, time.Now().Add(time.Second), errors.New("429")) }, "", ""},
+		"unknown":       {func(*disk) error { return errors.New("502") }, "", external.ReasonOutputsLost},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				p, done := &outlet{}, false
+				w.o.Publisher = p
+				w.with(keyed(func() bool { return done }, c.update))
+				w.declare()
+				w.intent(func(i *store.Intent) { i.Succeeded = time.Now() })
+				_, _ = w.rec.Reconcile(w.ctx(), key)
+				done = true // what was asked for was taken back
+				w.run()
+				if got := p.has["password"]; got != c.published {
+					t.Errorf("published %q, want %q", got, c.published)
+				}
+				want := store.True
+				if c.reason != "" {
+					want = store.False
+				}
+				w.wantCondition(store.ConditionReady, want, c.reason)
+			})
+		})
+	}
+}
+
+// What was published of a resource that went is not that of the one that is taken over in its place.
+//
+// Seen to fail with the publication that stays.
+func TestAdoptionWithdrawsWhatAnEarlierResourceReturned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, first := takeOver(t, external.ByMark, nil)
+		p := &outlet{}
+		w.o.Publisher = p
+		w.restart(nil)
+		w.run()
+		w.run()
+		p.has = map[string]string{"password": "of the first"}
+		if err := w.cloud.Delete(context.Background(), first); err != nil {
+			t.Fatal(err)
+		}
+		f, _ := funcs(func(f *external.ClientFuncs[diskSpec, diskStatus]) {
+			f.ObserveFunc, f.UpdateFunc = w.client.Observe, w.client.Update
+			f.CreateFunc = func(context.Context, *disk) error { return errors.New("the quota is used up") }
+		})
+		w.with(f)
+		w.run() // of a process that has not seen it: the creation grace
+		time.Sleep(time.Hour)
+		w.fails()
+		byHand := w.cloud.Put(reconciletest.Resource{Name: "by-hand-2", Props: map[string]string{"size": "1", "zone": "z"}}).ID
+		if _, err := objects.Of(w.store).Answer(t.Context(), key, objects.Adopt, byHand); err != nil {
+			t.Fatal(err)
+		}
+		w.run()
+		w.run()
+		w.wantCondition(store.ConditionReady, store.True, "")
+		if p.gone != 1 || p.has != nil || w.get().Intent.ExternalName != byHand {
+			t.Errorf("withdrawn %d times, %v is published, and %q is on record", p.gone, p.has, w.get().Intent.ExternalName)
+		}
+	})
+}
+
+// Observe is given outputs that wait for their publication: what it says of them is not shown.
+//
+// Seen to fail with conditions that are looked at in kinds with secret fields alone.
+func TestConditionOfObserveShowsNoOutputs(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.o.Publisher = &outlet{err: errors.New("down")}
+		f := keyed(func() bool { return true }, nil)
+		f.ObserveFunc = func(_ context.Context, o *disk) (external.Observation, error) {
+			o.SetCondition(store.Condition{Type: "Told", Status: store.True, Message: "it is " + o.Intent.Outputs.Values()["password"]})
+			return external.Observation{Exists: true, UpToDate: true, Owner: external.Ours}, nil
+		}
+		w.with(f)
+		w.declare()
+		w.intent(func(i *store.Intent) {
+			i.Succeeded, i.Outputs = time.Now(), store.NewOutputs(map[string]string{"password": "pass-word-1"})
+		})
+		w.fails()
+		if c, _ := w.get().Condition("Told"); strings.Contains(c.Message, "pass-word") {
+			t.Errorf("the condition says %q", c.Message)
+		}
+	})
+}
