@@ -122,6 +122,7 @@ func TestFaultOfAPublisherIsItsOwn(t *testing.T) {
 				w.intent(func(i *store.Intent) {
 					i.Succeeded, i.Outputs = time.Now(), store.NewOutputs(map[string]string{"key": "waits"})
 				})
+				_, _ = w.rec.Reconcile(w.ctx(), key) // from here on it has the finalizer
 				updates = denied
 				if err := w.fails(); !errors.Is(err, denied) || errors.Is(err, store.ErrConflict) || errors.Is(err, reconcile.ErrTerminal) || ratelimit.IsThrottled(err) {
 					t.Errorf("a run whose update failed ends with %v", err)
