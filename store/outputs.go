@@ -44,6 +44,9 @@ func (o Outputs) Values() map[string]string {
 	return values
 }
 
+// Equal reports whether both have the same values; it is for packages that compare structs, as go-cmp does.
+func (o Outputs) Equal(other Outputs) bool { return o == other }
+
 // hidden is what is shown of outputs.
 func (o Outputs) hidden() string {
 	if o.values == "" {

@@ -216,7 +216,7 @@ func (a *attempt[S, T]) missesOutputs() (reason, message string) {
 	case i.Outputs != (store.Outputs{}):
 		return reasonNotPublished, "what the create or an update returned is stored, and not published yet"
 	case a.lost(i, a.view.seen):
-		return reasonOutputsLost, "what the create or an update returned was not stored: a client that is a Rotator replaces it, an update that sets outputs does too, and so does a resource that is created anew"
+		return reasonOutputsLost, "what the create or an update returned was not stored: a client that is a Rotator replaces it, an update that sets outputs does too, and so does a resource that is created again"
 	}
 	return "", ""
 }
