@@ -62,6 +62,8 @@ func (s *Set) Apply(ctx context.Context) (State, error) {
 	if s.meta.Deleting() {
 		a.wanted, a.isWanted = nil, nil
 	}
+	info, inRun := reconcile.RunInfo(ctx)
+	a.inStore = !inRun || info.Stale
 	err := s.bad
 	if err == nil {
 		err = a.look(ctx)
@@ -80,7 +82,7 @@ func (s *Set) Apply(ctx context.Context) (State, error) {
 	for _, c := range a.wanted {
 		a.try(ctx, c.ref, func() error { return a.put(ctx, c) })
 	}
-	for a.deleteFree(ctx) {
+	for a.deleteFree(ctx) || a.lookAgain(ctx) {
 	}
 	return a.conclude(), errors.Join(a.errs...)
 }
@@ -93,6 +95,7 @@ type applying struct {
 	there    map[string]*found
 	failed   map[string]error
 	errs     []error
+	inStore  bool // the store is asked what is there, and not the caches
 	current  bool // the owner was read from the store, and is the one of the set
 	changed  bool // it is not
 	over     bool // nothing more can be written
@@ -104,23 +107,30 @@ func (a *applying) look(ctx context.Context) error {
 	if a.set.owner.UID == "" {
 		return fmt.Errorf("%w: %s was never stored and has no children", store.ErrInvalid, a.set.by)
 	}
-	info, inRun := reconcile.RunInfo(ctx)
-	inStore := !inRun || info.Stale
-	for {
-		for _, k := range a.set.of.kinds {
-			children, err := k.children(ctx, a.set.owner, inStore)
-			if err != nil {
-				return err
-			}
-			for _, f := range children {
-				a.there[f.ref] = f
-			}
+	for _, k := range a.set.of.kinds {
+		children, err := k.children(ctx, a.set.owner, a.inStore)
+		if err != nil {
+			return err
 		}
-		if inStore || len(a.there) > 0 || !a.set.meta.Deleting() {
-			return nil
+		for _, f := range children {
+			a.there[f.ref] = f
 		}
-		inStore = true // the owner may go next
 	}
+	return nil
+}
+
+// lookAgain asks the store what is left of an owner in deletion if the caches show nothing, and reports whether there
+// is something: the owner may go next, and another server may have made a child that the caches did not show.
+func (a *applying) lookAgain(ctx context.Context) bool {
+	if a.inStore || len(a.there) > 0 || !a.set.meta.Deleting() {
+		return false
+	}
+	a.inStore = true
+	if err := a.look(ctx); err != nil {
+		a.state.because(reasonFailed, "%v", err)
+		a.errs = append(a.errs, err)
+	}
+	return len(a.there) > 0
 }
 
 // surplus are the children that are not wanted, in the order of their names.

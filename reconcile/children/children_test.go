@@ -224,9 +224,12 @@ func TestWhatComesBetweenTheLookAndTheDeletionIsSpared(t *testing.T) {
 	} {
 		w.applied(t, "s", d)
 		at, between = c.at, c.do
-		meanwhile.applied(t, "s", nil)
+		left := meanwhile.applied(t, "s", nil).Left
 		if between != nil {
 			t.Fatalf("%s: it did not happen", name)
+		}
+		if (left > 0) != (name == "made again") {
+			t.Errorf("%s: %d are left", name, left)
 		}
 		if _, there := w.all(t)["disk d"]; there != c.spare {
 			t.Errorf("%s: it is there: %v", name, there)

@@ -151,11 +151,11 @@ func (k *Kind[S, T]) remove(ctx context.Context, s *Set, f *found) (gone bool, e
 	for {
 		o, err := k.store.Get(ctx, f.meta.Key())
 		switch {
-		case errors.Is(err, store.ErrNotFound), err == nil && (o.UID != f.meta.UID || !ownedBy(&o.Meta, s.owner)):
+		case errors.Is(err, store.ErrNotFound), err == nil && !ownedBy(&o.Meta, s.owner):
 			return true, nil
 		case err != nil:
 			return false, err
-		case o.Deleting():
+		case o.UID != f.meta.UID, o.Deleting(): // one that was made again is looked at in the run that its coming causes
 			return false, nil
 		}
 		if err := reconcile.CheckNewer(&o.Meta); err != nil {
