@@ -209,7 +209,7 @@ func (a *applying) put(ctx context.Context, c *Child) error {
 			return err
 		}
 	}
-	now, err := c.kind.declare(ctx, c, seen)
+	now, err := c.kind.declare(ctx, c, a.there)
 	if now != nil {
 		a.there[c.ref] = now
 	}
@@ -229,12 +229,13 @@ func (a *applying) waitsFor(c *Child) string {
 	return ""
 }
 
-// neededBy has for each child that others need, and that may be gone, the first of these that are there.
+// neededBy has for each child that others need, and that may be gone, the first of these that are there: a wanted one
+// if there is one.
 func (a *applying) neededBy() map[string]string {
 	by := make(map[string]string)
 	for _, ref := range slices.Sorted(maps.Keys(a.there)) {
 		for _, need := range a.there[ref].after {
-			if by[need] == "" && need != ref {
+			if need != ref && (by[need] == "" || a.isWanted[ref] && !a.isWanted[by[need]]) {
 				by[need] = ref
 			}
 		}
@@ -258,8 +259,12 @@ func (a *applying) deleteFree(ctx context.Context) (more bool) {
 			needed = append(needed, f)
 		}
 	}
-	if len(free) == 0 && cycle {
-		free = needed
+	if len(free) == 0 && len(needed) > 0 && cycle { // the way from one to what needs it ends in a circle
+		f, passed := needed[0], make(map[string]bool)
+		for ; !passed[f.ref]; f = a.there[neededBy[f.ref]] {
+			passed[f.ref] = true
+		}
+		free = append(free, f)
 	}
 	for _, f := range free {
 		f.tried = true

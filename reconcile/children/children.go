@@ -147,7 +147,7 @@ func (k *Kind[S, T]) Want(s *Set, o *store.Object[S, T], after ...*Child) *Child
 	case slices.ContainsFunc(after, func(a *Child) bool { return a == nil || a.set != s }):
 		s.bad = fmt.Errorf("%w: %s %s is after a child of another set", store.ErrInvalid, k.name(), o.Key())
 	default:
-		c.ref, c.object, c.after = refOf(k, o.Key()), k.declared(s, o, after), after
+		c.ref, c.object, c.after = refOf(k, o.Key()), k.declared(s, o), after
 		if s.refs[c.ref] {
 			s.bad = fmt.Errorf("%w: %s is wanted twice", store.ErrInvalid, c.ref)
 		}

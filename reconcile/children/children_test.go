@@ -270,15 +270,62 @@ func TestChildrenThatNeedEachOtherGo(t *testing.T) {
 	w.expect(t)
 }
 
-// A child that no longer needs another one lets it go.
+// A child that no longer needs another one, and is Ready, lets it go.
 func TestAChildThatNeedsAnotherOneInsteadLetsItGo(t *testing.T) {
 	w := newWorld(t, newMemory(t), nil)
 	w.newSite(t, "s")
-	w.applied(t, "s", diskAndMachine)
-	w.settle(t)
-	w.applied(t, "s", diskAndMachine)
+	for range 2 {
+		w.applied(t, "s", diskAndMachine)
+		w.settle(t)
+	}
 	w.applied(t, "s", plan{{kind: "machine", name: "m", value: 1}})
 	w.expect(t, "machine m")
+}
+
+// A child that another one used stays until that one is Ready with what it uses instead, and while its declaration is
+// refused.
+//
+// promise E2
+func TestAChildThatIsStillUsedStays(t *testing.T) {
+	with := func(disk string, image int) plan {
+		return plan{{kind: "disk", name: disk, value: 1}, {kind: "machine", name: "m", value: image, after: []string{"disk " + disk}}}
+	}
+	for name, refused := range map[string]bool{"not Ready": false, "refused": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, newMemory(t), nil)
+			w.newSite(t, "s")
+			for range 2 {
+				w.applied(t, "s", with("a", 1))
+				w.settle(t)
+			}
+			scaler := func(spec machineSpec) {
+				must[*machine](t)(w.machines.ApplyFields(t.Context(), &machine{Meta: store.Meta{Name: "m"}, Spec: spec}, "scaler", true))
+			}
+			if refused {
+				scaler(machineSpec{Image: "9"})
+			}
+			for range 2 {
+				if _, err := w.apply(t, "s", with("b", 2)); errors.Is(err, store.ErrOwned) != refused {
+					t.Errorf("got %v", err)
+				}
+				w.expect(t, "disk a", "disk b", "machine m")
+				w.settle(t, "disk b")
+			}
+			if refused {
+				w.settle(t)
+				_, _ = w.apply(t, "s", with("b", 2))
+				w.expect(t, "disk a", "disk b", "machine m")
+				scaler(machineSpec{})
+				w.applied(t, "s", with("b", 2))
+			}
+			w.settle(t)
+			w.applied(t, "s", with("b", 2))
+			w.expect(t, "disk b", "machine m")
+			if got := needs(w.all(t)["machine m"]); len(got) != 1 || got[0] != "disk b" {
+				t.Errorf("it needs %q", got)
+			}
+		})
+	}
 }
 
 // A wrong use of a set is an error before anything is written.

@@ -37,7 +37,7 @@
 //     gone, nothing of either happens: its change runs it again.
 //   - Nothing is remembered. After a crash at any step the next run finds what is there, and ends in the same
 //     children. What a child needs is an annotation of it, "tend.after", so that the order of deletions
-//     outlives what asked for it.
+//     outlives what asked for it. What it needed before stays in there until it is Ready as it is declared now.
 //   - The name of a child is the caller's. It has to follow from the owner, or each run makes another one.
 //
 // # Deletion of the owner

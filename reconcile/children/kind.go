@@ -20,8 +20,8 @@ type kind interface {
 	name() string
 	// children are those of an owner, in the cache or in the store.
 	children(ctx context.Context, owner store.Owner, inStore bool) ([]*found, error)
-	// declare makes the store hold a wanted child, of which is was seen, or nil.
-	declare(ctx context.Context, c *Child, seen *found) (*found, error)
+	// declare makes the store hold a wanted child, among those that are there.
+	declare(ctx context.Context, c *Child, there map[string]*found) (*found, error)
 	// remove deletes a child, or what the owner has in it.
 	remove(ctx context.Context, s *Set, f *found) (gone bool, err error)
 }
@@ -43,24 +43,36 @@ type found struct {
 func (k *Kind[S, T]) name() string { return k.store.Kind() }
 
 // declared is an object as the owner declares it.
-func (k *Kind[S, T]) declared(s *Set, o *store.Object[S, T], after []*Child) *store.Object[S, T] {
+func (k *Kind[S, T]) declared(s *Set, o *store.Object[S, T]) *store.Object[S, T] {
 	c := k.store.Clone(o)
 	if !slices.Contains(c.Owners, s.owner) {
 		c.Owners = append(c.Owners, s.owner)
 	}
-	if len(after) > 0 {
-		setAfter(&c.Meta, after)
-	}
 	return c
 }
 
-func setAfter(m *store.Meta, after []*Child) {
-	refs := make([]string, 0, len(after))
-	for _, a := range after {
-		refs = append(refs, a.ref)
+// uses are the children that one needs as it is wanted, and with these the ones that it needed as it was found and that
+// are still there.
+func (c *Child) uses(was *found, there map[string]*found) (needs, all []string) {
+	needs = make([]string, 0, len(c.after)) // not nil in JSON
+	for _, a := range c.after {
+		needs = append(needs, a.ref)
 	}
-	slices.Sort(refs)
-	text, _ := json.Marshal(slices.Compact(refs)) // strings only
+	all = slices.Clone(needs)
+	if was != nil {
+		for _, ref := range was.after {
+			if there[ref] != nil {
+				all = append(all, ref)
+			}
+		}
+	}
+	slices.Sort(needs)
+	slices.Sort(all)
+	return slices.Compact(needs), slices.Compact(all)
+}
+
+func setAfter(m *store.Meta, refs []string) {
+	text, _ := json.Marshal(refs) // strings only
 	if m.Annotations == nil {
 		m.Annotations = make(map[string]string, 1)
 	}
@@ -108,17 +120,20 @@ func (k *Kind[S, T]) found(o *store.Object[S, T]) *found {
 	return f
 }
 
-func (k *Kind[S, T]) declare(ctx context.Context, c *Child, seen *found) (*found, error) {
-	want := c.object.(*store.Object[S, T])
-	if seen != nil {
-		if seen.meta.Annotations[annotationAfter] != "" && len(c.after) == 0 {
-			setAfter(&want.Meta, nil)
-		}
-		if k.settled(want, seen.object.(*store.Object[S, T]), c.set.by) {
-			return seen, nil
-		}
+func (k *Kind[S, T]) declare(ctx context.Context, c *Child, there map[string]*found) (*found, error) {
+	want, seen := c.object.(*store.Object[S, T]), there[c.ref]
+	needs, all := c.uses(seen, there)
+	if len(all) > 0 || seen != nil && seen.meta.Annotations[annotationAfter] != "" {
+		setAfter(&want.Meta, all)
+	}
+	if seen != nil && len(all) == len(needs) && k.settled(want, seen.object.(*store.Object[S, T]), c.set.by) {
+		return seen, nil
 	}
 	now, err := k.store.ApplyFields(ctx, want, c.set.by, false)
+	if err == nil && len(all) > len(needs) && now.Ready() { // with what is declared it no longer uses the others
+		setAfter(&want.Meta, needs)
+		now, err = k.store.ApplyFields(ctx, want, c.set.by, false)
+	}
 	if now == nil {
 		return seen, err
 	}
