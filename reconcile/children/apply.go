@@ -3,10 +3,12 @@ package children
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/tendhq/tend/reconcile"
@@ -158,10 +160,11 @@ func (a *applying) mayDelete() error {
 	if len(a.wanted) == 0 && !a.set.none {
 		return fmt.Errorf("%w: %s wants no children any more and has %d, and Set.None was not called", ErrRefused, a.set.by, n)
 	}
-	var allowed int
-	var at int64
-	if _, err := fmt.Sscanf(meta.Annotations[AnnotationMayDelete], "%d@%d", &allowed, &at); err == nil && at == meta.Generation {
-		most = max(most, allowed)
+	word := a.word()
+	if number, ok := strings.CutSuffix(meta.Annotations[AnnotationMayDelete], word); ok {
+		if allowed, err := strconv.Atoi(number); err == nil {
+			most = max(most, allowed)
+		}
 	}
 	if n <= most || a.set.of.maxDelete < 0 {
 		return nil
@@ -170,8 +173,16 @@ func (a *applying) mayDelete() error {
 	if n > 3 {
 		refs, more = refs[:3], ", …"
 	}
-	return fmt.Errorf("%w: %d of the %d children of %s are no longer wanted, and at most %d may go at once: %s%s; to allow it annotate the owner with %s=%d@%d",
-		ErrRefused, n, len(a.there), a.set.by, most, strings.Join(refs, ", "), more, AnnotationMayDelete, n, meta.Generation)
+	return fmt.Errorf("%w: %d of the %d children of %s are no longer wanted, and at most %d may go at once: %s%s; to allow it annotate the owner with %s=%d%s",
+		ErrRefused, n, len(a.there), a.set.by, most, strings.Join(refs, ", "), more, AnnotationMayDelete, n, word)
+}
+
+// word is what an AnnotationMayDelete has behind the number. It has a hash of what is wanted, as the rest is to go: one of
+// the rest would no longer be true once the first of many, which go in order, have gone.
+func (a *applying) word() string {
+	refs := slices.Sorted(maps.Keys(a.isWanted))
+	hash := sha256.Sum256([]byte(strings.Join(refs, "\n")))
+	return fmt.Sprintf("@%d#%x", a.set.meta.Generation, hash[:4])
 }
 
 // try notes a failure with one child.

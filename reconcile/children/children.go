@@ -21,8 +21,9 @@ type Options struct {
 
 const defaultMaxDelete = 10
 
-// AnnotationMayDelete on an owner is an operator's word for deletions that were refused: their number, and the
-// generation of the owner that they are for, as in "40@7". The error has the words.
+// AnnotationMayDelete on an owner is an operator's word for deletions that were refused: how many children may go at
+// once, at which generation of the owner, and a hash of the names of the children that stay, as in "40@7#ab12cd34". If
+// other children are wanted it allows nothing. The error has the words.
 const AnnotationMayDelete = "tend.may-delete"
 
 // ErrRefused says that children were not deleted, because there are too many of them or all of them.

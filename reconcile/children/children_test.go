@@ -112,17 +112,22 @@ func TestDeletionsThatMayBeAMistakeAreRefused(t *testing.T) {
 		w.expect(t, "disk 0", "disk 1", "disk 2", "disk 3", "disk 4")
 	}
 	grown := plan{{kind: "disk", name: "0", value: 1}, {kind: "disk", name: "1", value: 1}, {kind: "disk", name: "9", value: 1}}
-	refused(grown, "3 of the 5 children of site s are no longer wanted, and at most 2 may go at once: disk 2, disk 3, disk 4; to allow it annotate the owner with tend.may-delete=3@1")
+	refused(grown, "3 of the 5 children of site s are no longer wanted, and at most 2 may go at once: disk 2, disk 3, disk 4; to allow it annotate the owner with tend.may-delete=3@1#")
+	_, err := w.apply(t, "s", grown)
+	_, word, _ := strings.Cut(err.Error(), children.AnnotationMayDelete+"=3@1")
+	_, err = w.apply(t, "s", append(plan{{kind: "disk", name: "8", value: 1}}, grown...))
+	_, other, _ := strings.Cut(err.Error(), children.AnnotationMayDelete+"=3@1")
+	if word == other {
+		t.Errorf("another set has the same word %q", word)
+	}
 	if _, err := w.kids.Of(s).Apply(t.Context()); !errors.Is(err, children.ErrRefused) || !strings.Contains(err.Error(), "Set.None was not called") {
 		t.Errorf("an empty set: got %v", err)
 	}
-	for word, goes := range map[string]bool{"3@2": false, "2@1": false, "3": false, "4@1": true} {
-		change(t, w.sites, "s", func(o *site) { o.Annotations = map[string]string{children.AnnotationMayDelete: word} })
-		if !goes {
-			refused(grown, "at most 2")
-		}
+	for _, wrong := range []string{"3@2" + word, "2@1" + word, "3@1", "3", "3@1" + other, "3@1junk", "3@1" + word + "junk"} {
+		change(t, w.sites, "s", func(o *site) { o.Annotations = map[string]string{children.AnnotationMayDelete: wrong} })
+		refused(grown, "at most 2")
 	}
-	change(t, w.sites, "s", func(o *site) { o.Annotations = map[string]string{children.AnnotationMayDelete: "4@1"} })
+	change(t, w.sites, "s", func(o *site) { o.Annotations = map[string]string{children.AnnotationMayDelete: "4@1" + word} })
 	w.applied(t, "s", grown)
 	w.expect(t, "disk 0", "disk 1", "disk 9")
 	w.applied(t, "s", grown[2:])
