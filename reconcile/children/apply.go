@@ -211,8 +211,7 @@ func (a *applying) ownerIsCurrent(ctx context.Context) (bool, error) {
 
 // put declares a wanted child, unless it has to wait.
 func (a *applying) put(ctx context.Context, c *Child) error {
-	seen := a.there[c.ref]
-	if seen == nil {
+	if a.there[c.ref] == nil {
 		if a.waitsFor(c) != "" {
 			return nil
 		}
@@ -221,11 +220,12 @@ func (a *applying) put(ctx context.Context, c *Child) error {
 		}
 	}
 	now, err := c.kind.declare(ctx, c, a.there)
-	if now != nil {
+	switch {
+	case now != nil:
 		a.there[c.ref] = now
-	}
-	if errors.Is(err, store.ErrDeleting) && seen != nil {
-		seen.deleting, err = true, nil // it is made again when it is gone
+	case err == nil: // it went since the look
+		delete(a.there, c.ref)
+		return a.put(ctx, c)
 	}
 	return err
 }

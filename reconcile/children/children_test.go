@@ -216,6 +216,7 @@ func TestWhatComesBetweenTheLookAndTheDeletionIsSpared(t *testing.T) {
 			must[*disk](t)(w.disks.Create(t.Context(), &disk{Meta: store.Meta{Name: "d", Owners: owners}}))
 		}
 	}
+	gone := func() { drop(t, w.disks, "d") }
 	for name, c := range map[string]struct {
 		at    string
 		do    func()
@@ -226,6 +227,8 @@ func TestWhatComesBetweenTheLookAndTheDeletionIsSpared(t *testing.T) {
 		"given to others":   {"Get", func() { change(t, w.disks, "d", func(o *disk) { o.Owners = nil }) }, true},
 		"given at the last": {"Commit", func() { change(t, w.disks, "d", func(o *disk) { o.Owners = nil }) }, true},
 		"written":           {"Commit", func() { w.settle(t) }, false},
+		"gone":              {"Get", gone, false},
+		"gone at the last":  {"Get", func() { between = gone }, false},
 	} {
 		w.applied(t, "s", d)
 		at, between = c.at, c.do
@@ -242,6 +245,58 @@ func TestWhatComesBetweenTheLookAndTheDeletionIsSpared(t *testing.T) {
 			drop(t, w.disks, "d")
 		}
 	}
+}
+
+// A child that went since the look is made again as any other one is: for an owner that is there, and after those that it
+// needs.
+//
+// promise E2
+func TestWhatWentSinceTheLookIsMadeInOrder(t *testing.T) {
+	for name, ownerGoes := range map[string]bool{"the owner is gone": true, "the disk is not Ready": false} {
+		t.Run(name, func(t *testing.T) {
+			b := newMemory(t)
+			w := newWorld(t, b, nil)
+			went := false
+			meanwhile := newWorld(t, storetest.Faulty(b, func(c storetest.Call) (f storetest.Fault) {
+				if c.Kind == "machine" && c.Method == "Get" && !went {
+					went = true
+					drop(t, w.machines, "m")
+					if ownerGoes {
+						drop(t, w.sites, "s")
+					}
+				}
+				return f
+			}), nil)
+			s := w.newSite(t, "s")
+			for range 2 {
+				w.applied(t, "s", diskAndMachine)
+				w.settle(t)
+			}
+			if !ownerGoes {
+				w.edit(t, "disk d", func(_ *store.Meta, o readier) { o.SetProgressing("Busy", "") })
+			}
+			must[children.State](t)(meanwhile.set(s, plan{diskAndMachine[0], {kind: "machine", name: "m", value: 2, after: []string{"disk d"}}}).Apply(t.Context()))
+			if !went {
+				t.Fatal("it did not happen")
+			}
+			w.expect(t, "disk d")
+		})
+	}
+}
+
+// An owner waits until the child that one of the same name had before is gone.
+func TestAnOwnerWaitsForTheChildOfTheOneBefore(t *testing.T) {
+	w := newWorld(t, newMemory(t), nil)
+	w.newSite(t, "s")
+	p := plan{{kind: "disk", name: "d", value: 1, finalizer: true}}
+	w.applied(t, "s", p)
+	drop(t, w.disks, "d")
+	drop(t, w.sites, "s")
+	w.newSite(t, "s")
+	expectState(t, w.applied(t, "s", p), children.State{Wanted: 1, Reason: "Deleting", Message: "disk d is made again when it is gone"})
+	w.settle(t)
+	w.applied(t, "s", p)
+	w.expect(t, "disk d")
 }
 
 // A child that a newer version of the program stored is left alone.

@@ -20,7 +20,8 @@ type kind interface {
 	name() string
 	// children are those of an owner, in the cache or in the store.
 	children(ctx context.Context, owner store.Owner, inStore bool) ([]*found, error)
-	// declare makes the store hold a wanted child, among those that are there.
+	// declare makes the store hold a wanted child, among those that are there. It returns nil and no error if the child
+	// was there and is gone.
 	declare(ctx context.Context, c *Child, there map[string]*found) (*found, error)
 	// remove deletes a child, or what the owner has in it.
 	remove(ctx context.Context, s *Set, f *found) (gone bool, err error)
@@ -129,6 +130,14 @@ func (k *Kind[S, T]) declare(ctx context.Context, c *Child, there map[string]*fo
 	if seen != nil && len(all) == len(needs) && k.settled(want, seen.object.(*store.Object[S, T]), c.set.by) {
 		return seen, nil
 	}
+	switch o, err := k.store.Get(ctx, want.Key()); {
+	case errors.Is(err, store.ErrNotFound) && seen != nil:
+		return nil, nil
+	case err != nil && !errors.Is(err, store.ErrNotFound):
+		return seen, err
+	case err == nil && o.Deleting() && runs(c.set.owner, &o.Meta): // it is made again when it is gone
+		return k.found(o), nil
+	}
 	now, err := k.store.ApplyFields(ctx, want, c.set.by, false)
 	if err == nil && len(all) > len(needs) && now.Ready() { // with what is declared it no longer uses the others
 		setAfter(&want.Meta, needs)
@@ -138,6 +147,11 @@ func (k *Kind[S, T]) declare(ctx context.Context, c *Child, there map[string]*fo
 		return seen, err
 	}
 	return k.found(now), err
+}
+
+// runs reports whether a change of the object runs the owner, even if it belongs to one that had its name before.
+func runs(owner store.Owner, m *store.Meta) bool {
+	return slices.ContainsFunc(m.Owners, func(o store.Owner) bool { return o.Kind == owner.Kind && o.Key == owner.Key })
 }
 
 // settled reports whether it is sure, without a look at the store, that declaring changes nothing.
@@ -181,7 +195,7 @@ func (k *Kind[S, T]) remove(ctx context.Context, s *Set, f *found) (gone bool, e
 		} else {
 			gone, err = len(o.Finalizers) == 0, k.store.Delete(ctx, o)
 		}
-		if !errors.Is(err, store.ErrConflict) {
+		if !errors.Is(err, store.ErrConflict) && !errors.Is(err, store.ErrNotFound) {
 			return gone && err == nil, err
 		}
 	}
