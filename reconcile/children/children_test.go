@@ -174,20 +174,34 @@ func TestAnOwnerThatHasChangedDeletesNothing(t *testing.T) {
 	}
 }
 
-// A child that others own too loses this owner, with the fields that it declared, and stays.
+// A child that others own too loses this owner and stays as it is. Fields that another declares too are no longer this
+// owner's.
 //
 // promise E2
 func TestAChildOfSeveralOwnersStays(t *testing.T) {
-	w := newWorld(t, newMemory(t), nil)
-	w.newSite(t, "s")
-	other := store.Owner{Kind: "site", Key: store.Key{Name: "o"}, UID: "other"}
-	p := plan{{kind: "machine", name: "m", value: 1}}
-	w.applied(t, "s", p)
-	change(t, w.machines, "m", func(o *machine) { o.Owners, o.Spec.Zone = append(o.Owners, other), "z" })
-	expectState(t, w.applied(t, "s", nil), children.State{})
-	m := must[*machine](t)(w.machines.Get(t.Context(), store.Key{Name: "m"}))
-	if len(m.Owners) != 1 || m.Owners[0] != other || m.Spec != (machineSpec{Zone: "z"}) || m.FieldOwners != "" {
-		t.Errorf("it is %+v", m)
+	for name, both := range map[string]bool{"one declares": false, "both declare": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, newMemory(t), nil)
+			w.newSite(t, "s")
+			other := store.Owner{Kind: "site", Key: store.Key{Name: "o"}, UID: "other"}
+			w.applied(t, "s", plan{{kind: "machine", name: "m", value: 1}})
+			change(t, w.machines, "m", func(o *machine) { o.Owners, o.Spec.Zone = append(o.Owners, other), "z" })
+			declare := func(image string) error {
+				_, err := w.machines.ApplyFields(t.Context(), &machine{Meta: store.Meta{Name: "m"}, Spec: machineSpec{Image: image}}, "site o", false)
+				return err
+			}
+			if both {
+				must[bool](t)(true, declare("1"))
+			}
+			expectState(t, w.applied(t, "s", nil), children.State{})
+			m := must[*machine](t)(w.machines.Get(t.Context(), store.Key{Name: "m"}))
+			if len(m.Owners) != 1 || m.Owners[0] != other || m.Spec != (machineSpec{Image: "1", Zone: "z"}) {
+				t.Errorf("it is %+v", m)
+			}
+			if err := declare("2"); both && err != nil {
+				t.Errorf("the other owner: %v", err)
+			}
+		})
 	}
 }
 

@@ -201,14 +201,34 @@ func (k *Kind[S, T]) remove(ctx context.Context, s *Set, f *found) (gone bool, e
 	}
 }
 
-// leave gives up what the owner has in a child that others own too.
+// leave takes the owner from a child that others own too, which stays as it is. The fields are given up only if that
+// unsets none: the others may need them, and Options.Validate too.
 func (k *Kind[S, T]) leave(ctx context.Context, s *Set, o *store.Object[S, T]) error {
-	none := &store.Object[S, T]{Meta: store.Meta{Namespace: o.Namespace, Name: o.Name, Owners: []store.Owner{s.owner}}}
-	o, err := k.store.ApplyFields(ctx, none, s.by, false)
-	if err != nil {
-		return err
+	if declaredByOthers(o.FieldOwners, o.Generation, s.by) {
+		none := &store.Object[S, T]{Meta: store.Meta{Namespace: o.Namespace, Name: o.Name, Owners: []store.Owner{s.owner}}}
+		now, err := k.store.ApplyFields(ctx, none, s.by, false)
+		if err != nil {
+			return err
+		}
+		o = now
 	}
 	o.Owners = slices.DeleteFunc(o.Owners, func(x store.Owner) bool { return x.UID == s.owner.UID })
-	_, err = k.store.Update(ctx, o)
+	_, err := k.store.Update(ctx, o)
 	return err
+}
+
+// declaredByOthers reports whether another declares all that one does.
+func declaredByOthers(f store.FieldOwners, generation int64, by string) bool {
+	var own []string
+	for name, fields := range f.All(generation) {
+		if name == by {
+			own = fields
+		}
+	}
+	for name, fields := range f.All(generation) {
+		if name != by && slices.Equal(fields, own) {
+			return true
+		}
+	}
+	return false
 }
