@@ -27,10 +27,10 @@ const (
 type State struct {
 	// Wanted is how many children are wanted, and Ready how many of these are there and Ready.
 	Wanted, Ready int
-	// Left is how many are there and no longer wanted.
-	Left int
+	// Surplus is how many are there and no longer wanted.
+	Surplus int
 	// Reason and Message say of the first wanted child that is not Ready, in the order of the calls of Want, or
-	// else of the first that is left, why. They are empty if all is as wanted.
+	// else of the first that is surplus, why. They are empty if all is as wanted.
 	Reason, Message string
 }
 
@@ -157,8 +157,8 @@ func (a *applying) mayDelete() error {
 	if n == 0 || meta.Deleting() {
 		return nil
 	}
-	if len(a.wanted) == 0 && !a.set.none {
-		return fmt.Errorf("%w: %s wants no children any more and has %d, and Set.None was not called", ErrRefused, a.set.by, n)
+	if len(a.wanted) == 0 && !a.set.mayBeEmpty {
+		return fmt.Errorf("%w: %s wants no children any more and has %d, and Set.MayBeEmpty was not called", ErrRefused, a.set.by, n)
 	}
 	word := a.word()
 	if number, ok := strings.CutSuffix(meta.Annotations[AnnotationMayDelete], word); ok {
@@ -319,7 +319,7 @@ func (a *applying) conclude() State {
 	}
 	neededBy := a.neededBy()
 	for _, f := range a.surplus() {
-		a.state.Left++
+		a.state.Surplus++
 		by, failed := neededBy[f.ref], a.failed[f.ref]
 		switch {
 		case failed != nil:

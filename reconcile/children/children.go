@@ -80,19 +80,19 @@ func nameOf(o store.Owner) string {
 
 // Set is what one owner wants.
 type Set struct {
-	of     *family
-	owner  store.Owner
-	meta   *store.Meta // of the owner
-	by     string      // the declarer of the children's fields
-	same   func(ctx context.Context) (bool, error)
-	wanted []*Child
-	refs   map[string]bool // of wanted
-	none   bool
-	bad    error // why the set cannot be applied
+	of         *family
+	owner      store.Owner
+	meta       *store.Meta // of the owner
+	by         string      // the declarer of the children's fields
+	same       func(ctx context.Context) (bool, error)
+	wanted     []*Child
+	refs       map[string]bool // of wanted
+	mayBeEmpty bool
+	bad        error // why the set cannot be applied
 }
 
-// None says that the set may be empty although there are children.
-func (s *Set) None() { s.none = true }
+// MayBeEmpty says that an empty set is no mistake although there are children.
+func (s *Set) MayBeEmpty() { s.mayBeEmpty = true }
 
 // Child is a child that is wanted.
 type Child struct {

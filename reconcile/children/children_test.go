@@ -43,7 +43,7 @@ func TestChildrenComeAndGoInTheOrderOfTheirNeeds(t *testing.T) {
 	expectState(t, w.applied(t, "s", diskAndMachine), children.State{Wanted: 2, Ready: 2})
 
 	for range 2 {
-		expectState(t, w.applied(t, "s", nil), children.State{Left: 2, Reason: "Deleting", Message: "disk d is deleted after machine m"})
+		expectState(t, w.applied(t, "s", nil), children.State{Surplus: 2, Reason: "Deleting", Message: "disk d is deleted after machine m"})
 	}
 	w.expect(t, "disk d", "machine m")
 	if w.all(t)["disk d"].meta.Deleting() || !w.all(t)["machine m"].meta.Deleting() {
@@ -120,7 +120,7 @@ func TestDeletionsThatMayBeAMistakeAreRefused(t *testing.T) {
 	if word == other {
 		t.Errorf("another set has the same word %q", word)
 	}
-	if _, err := w.kids.Of(s).Apply(t.Context()); !errors.Is(err, children.ErrRefused) || !strings.Contains(err.Error(), "Set.None was not called") {
+	if _, err := w.kids.Of(s).Apply(t.Context()); !errors.Is(err, children.ErrRefused) || !strings.Contains(err.Error(), "Set.MayBeEmpty was not called") {
 		t.Errorf("an empty set: got %v", err)
 	}
 	for _, wrong := range []string{"3@2" + word, "2@1" + word, "3@1", "3", "3@1" + other, "3@1junk", "3@1" + word + "junk"} {
@@ -164,7 +164,7 @@ func TestAnOwnerThatHasChangedDeletesNothing(t *testing.T) {
 	change(t, w.sites, "s", func(o *site) { o.Spec.Round++ })
 	other := plan{{kind: "disk", name: "e", value: 1}}
 	for range 2 {
-		if state := must[children.State](t)(w.set(old, other).Apply(t.Context())); state.Left != 1 || state.Reason == "" {
+		if state := must[children.State](t)(w.set(old, other).Apply(t.Context())); state.Surplus != 1 || state.Reason == "" {
 			t.Errorf("the state is %+v", state)
 		}
 		w.expect(t, "disk d")
@@ -246,7 +246,7 @@ func TestWhatComesBetweenTheLookAndTheDeletionIsSpared(t *testing.T) {
 	} {
 		w.applied(t, "s", d)
 		at, between = c.at, c.do
-		left := meanwhile.applied(t, "s", nil).Left
+		left := meanwhile.applied(t, "s", nil).Surplus
 		if between != nil {
 			t.Fatalf("%s: it did not happen", name)
 		}

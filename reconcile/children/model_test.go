@@ -130,7 +130,7 @@ func (m *model) apply(owner string) {
 			m.checkOrder(ref, before, after)
 		}
 	}
-	if err == nil && (state.Reason == "") != (state.Ready == state.Wanted && state.Left == 0) {
+	if err == nil && (state.Reason == "") != (state.Ready == state.Wanted && state.Surplus == 0) {
 		m.Fatalf("the state is %+v", state)
 	}
 }

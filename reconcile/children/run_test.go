@@ -207,7 +207,7 @@ func ownerIsDone(t *testing.T, shown int) {
 				return reconcile.Result{}, nil
 			}
 			state, err := w.kids.Of(s).Apply(ctx)
-			done.Store(err == nil && state.Left == 0)
+			done.Store(err == nil && state.Surplus == 0)
 			return reconcile.Result{}, err
 		}, nil))
 		reconciletest.Start(t, w.diskCache, w.machineCache, c)
