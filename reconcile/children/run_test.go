@@ -195,11 +195,11 @@ func ownerIsDone(t *testing.T, shown int) {
 	synctest.Test(t, func(t *testing.T) {
 		w, late := newLateWorld(t)
 		s := w.newSite(t, "s", "mine")
-		make := func(name string) { // by another server
+		create := func(name string) { // by another server
 			must[*disk](t)(w.disks.Create(t.Context(), &disk{Meta: store.Meta{Name: name, Owners: []store.Owner{w.sites.OwnerOf(s)}}}))
 		}
 		for range shown {
-			make("c")
+			create("c")
 		}
 		var done atomic.Bool
 		c := must[*reconcile.ObjectController[siteSpec, struct{}]](t)(reconcile.For(w.sites, func(ctx context.Context, s *site) (reconcile.Result, error) {
@@ -212,7 +212,7 @@ func ownerIsDone(t *testing.T, shown int) {
 		}, nil))
 		reconciletest.Start(t, w.diskCache, w.machineCache, c)
 		late.Store(true)
-		make("d")
+		create("d")
 		drop(t, w.sites, "s")
 		if synctest.Wait(); w.diskCache.Len() > shown {
 			t.Fatal("the cache was to be late")
