@@ -3,10 +3,12 @@ package children
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/tendhq/tend/reconcile"
@@ -25,10 +27,10 @@ const (
 type State struct {
 	// Wanted is how many children are wanted, and Ready how many of these are there and Ready.
 	Wanted, Ready int
-	// Left is how many are there and no longer wanted.
-	Left int
+	// Surplus is how many are there and no longer wanted.
+	Surplus int
 	// Reason and Message say of the first wanted child that is not Ready, in the order of the calls of Want, or
-	// else of the first that is left, why. They are empty if all is as wanted.
+	// else of the first that is surplus, why. They are empty if all is as wanted.
 	Reason, Message string
 }
 
@@ -62,6 +64,8 @@ func (s *Set) Apply(ctx context.Context) (State, error) {
 	if s.meta.Deleting() {
 		a.wanted, a.isWanted = nil, nil
 	}
+	info, inRun := reconcile.RunInfo(ctx)
+	a.inStore = !inRun || info.Stale
 	err := s.bad
 	if err == nil {
 		err = a.look(ctx)
@@ -80,7 +84,7 @@ func (s *Set) Apply(ctx context.Context) (State, error) {
 	for _, c := range a.wanted {
 		a.try(ctx, c.ref, func() error { return a.put(ctx, c) })
 	}
-	for a.deleteFree(ctx) {
+	for a.deleteFree(ctx) || a.lookAgain(ctx) {
 	}
 	return a.conclude(), errors.Join(a.errs...)
 }
@@ -93,6 +97,7 @@ type applying struct {
 	there    map[string]*found
 	failed   map[string]error
 	errs     []error
+	inStore  bool // the store is asked what is there, and not the caches
 	current  bool // the owner was read from the store, and is the one of the set
 	changed  bool // it is not
 	over     bool // nothing more can be written
@@ -104,23 +109,30 @@ func (a *applying) look(ctx context.Context) error {
 	if a.set.owner.UID == "" {
 		return fmt.Errorf("%w: %s was never stored and has no children", store.ErrInvalid, a.set.by)
 	}
-	info, inRun := reconcile.RunInfo(ctx)
-	inStore := !inRun || info.Stale
-	for {
-		for _, k := range a.set.of.kinds {
-			children, err := k.children(ctx, a.set.owner, inStore)
-			if err != nil {
-				return err
-			}
-			for _, f := range children {
-				a.there[f.ref] = f
-			}
+	for _, k := range a.set.of.kinds {
+		children, err := k.children(ctx, a.set.owner, a.inStore)
+		if err != nil {
+			return err
 		}
-		if inStore || len(a.there) > 0 || !a.set.meta.Deleting() {
-			return nil
+		for _, f := range children {
+			a.there[f.ref] = f
 		}
-		inStore = true // the owner may go next
 	}
+	return nil
+}
+
+// lookAgain asks the store what is left of an owner in deletion if the caches show nothing, and reports whether there
+// is something: the owner may go next, and another server may have made a child that the caches did not show.
+func (a *applying) lookAgain(ctx context.Context) bool {
+	if a.inStore || len(a.there) > 0 || !a.set.meta.Deleting() {
+		return false
+	}
+	a.inStore = true
+	if err := a.look(ctx); err != nil {
+		a.state.because(reasonFailed, "%v", err)
+		a.errs = append(a.errs, err)
+	}
+	return len(a.there) > 0
 }
 
 // surplus are the children that are not wanted, in the order of their names.
@@ -145,13 +157,14 @@ func (a *applying) mayDelete() error {
 	if n == 0 || meta.Deleting() {
 		return nil
 	}
-	if len(a.wanted) == 0 && !a.set.none {
-		return fmt.Errorf("%w: %s wants no children any more and has %d, and Set.None was not called", ErrRefused, a.set.by, n)
+	if len(a.wanted) == 0 && !a.set.mayBeEmpty {
+		return fmt.Errorf("%w: %s wants no children any more and has %d, and Set.MayBeEmpty was not called", ErrRefused, a.set.by, n)
 	}
-	var allowed int
-	var at int64
-	if _, err := fmt.Sscanf(meta.Annotations[AnnotationMayDelete], "%d@%d", &allowed, &at); err == nil && at == meta.Generation {
-		most = max(most, allowed)
+	word := a.word()
+	if number, ok := strings.CutSuffix(meta.Annotations[AnnotationMayDelete], word); ok {
+		if allowed, err := strconv.Atoi(number); err == nil {
+			most = max(most, allowed)
+		}
 	}
 	if n <= most || a.set.of.maxDelete < 0 {
 		return nil
@@ -160,8 +173,16 @@ func (a *applying) mayDelete() error {
 	if n > 3 {
 		refs, more = refs[:3], ", …"
 	}
-	return fmt.Errorf("%w: %d of the %d children of %s are no longer wanted, and at most %d may go at once: %s%s; to allow it annotate the owner with %s=%d@%d",
-		ErrRefused, n, len(a.there), a.set.by, most, strings.Join(refs, ", "), more, AnnotationMayDelete, n, meta.Generation)
+	return fmt.Errorf("%w: %d of the %d children of %s are no longer wanted, and at most %d may go at once: %s%s; to allow it annotate the owner with %s=%d%s",
+		ErrRefused, n, len(a.there), a.set.by, most, strings.Join(refs, ", "), more, AnnotationMayDelete, n, word)
+}
+
+// word is what an AnnotationMayDelete has behind the number. It has a hash of what is wanted, as the rest is to go: one of
+// the rest would no longer be true once the first of many, which go in order, have gone.
+func (a *applying) word() string {
+	refs := slices.Sorted(maps.Keys(a.isWanted))
+	hash := sha256.Sum256([]byte(strings.Join(refs, "\n")))
+	return fmt.Sprintf("@%d#%x", a.set.meta.Generation, hash[:4])
 }
 
 // try notes a failure with one child.
@@ -190,8 +211,7 @@ func (a *applying) ownerIsCurrent(ctx context.Context) (bool, error) {
 
 // put declares a wanted child, unless it has to wait.
 func (a *applying) put(ctx context.Context, c *Child) error {
-	seen := a.there[c.ref]
-	if seen == nil {
+	if a.there[c.ref] == nil {
 		if a.waitsFor(c) != "" {
 			return nil
 		}
@@ -199,12 +219,13 @@ func (a *applying) put(ctx context.Context, c *Child) error {
 			return err
 		}
 	}
-	now, err := c.kind.declare(ctx, c, seen)
-	if now != nil {
+	now, err := c.kind.declare(ctx, c, a.there)
+	switch {
+	case now != nil:
 		a.there[c.ref] = now
-	}
-	if errors.Is(err, store.ErrDeleting) && seen != nil {
-		seen.deleting, err = true, nil // it is made again when it is gone
+	case err == nil: // it went since the look
+		delete(a.there, c.ref)
+		return a.put(ctx, c)
 	}
 	return err
 }
@@ -219,12 +240,13 @@ func (a *applying) waitsFor(c *Child) string {
 	return ""
 }
 
-// neededBy has for each child that others need, and that may be gone, the first of these that are there.
+// neededBy has for each child that others need, and that may be gone, the first of these that are there: a wanted one
+// if there is one.
 func (a *applying) neededBy() map[string]string {
 	by := make(map[string]string)
 	for _, ref := range slices.Sorted(maps.Keys(a.there)) {
 		for _, need := range a.there[ref].after {
-			if by[need] == "" && need != ref {
+			if need != ref && (by[need] == "" || a.isWanted[ref] && !a.isWanted[by[need]]) {
 				by[need] = ref
 			}
 		}
@@ -248,8 +270,12 @@ func (a *applying) deleteFree(ctx context.Context) (more bool) {
 			needed = append(needed, f)
 		}
 	}
-	if len(free) == 0 && cycle {
-		free = needed
+	if len(free) == 0 && len(needed) > 0 && cycle { // the way from one to what needs it ends in a circle
+		f, passed := needed[0], make(map[string]bool)
+		for ; !passed[f.ref]; f = a.there[neededBy[f.ref]] {
+			passed[f.ref] = true
+		}
+		free = append(free, f)
 	}
 	for _, f := range free {
 		f.tried = true
@@ -293,7 +319,7 @@ func (a *applying) conclude() State {
 	}
 	neededBy := a.neededBy()
 	for _, f := range a.surplus() {
-		a.state.Left++
+		a.state.Surplus++
 		by, failed := neededBy[f.ref], a.failed[f.ref]
 		switch {
 		case failed != nil:

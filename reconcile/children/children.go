@@ -21,8 +21,9 @@ type Options struct {
 
 const defaultMaxDelete = 10
 
-// AnnotationMayDelete on an owner is an operator's word for deletions that were refused: their number, and the
-// generation of the owner that they are for, as in "40@7". The error has the words.
+// AnnotationMayDelete on an owner is an operator's word for deletions that were refused: how many children may go at
+// once, at which generation of the owner, and a hash of the names of the children that stay, as in "40@7#ab12cd34". If
+// other children are wanted it allows nothing. The error has the words.
 const AnnotationMayDelete = "tend.may-delete"
 
 // ErrRefused says that children were not deleted, because there are too many of them or all of them.
@@ -79,19 +80,19 @@ func nameOf(o store.Owner) string {
 
 // Set is what one owner wants.
 type Set struct {
-	of     *family
-	owner  store.Owner
-	meta   *store.Meta // of the owner
-	by     string      // the declarer of the children's fields
-	same   func(ctx context.Context) (bool, error)
-	wanted []*Child
-	refs   map[string]bool // of wanted
-	none   bool
-	bad    error // why the set cannot be applied
+	of         *family
+	owner      store.Owner
+	meta       *store.Meta // of the owner
+	by         string      // the declarer of the children's fields
+	same       func(ctx context.Context) (bool, error)
+	wanted     []*Child
+	refs       map[string]bool // of wanted
+	mayBeEmpty bool
+	bad        error // why the set cannot be applied
 }
 
-// None says that the set may be empty although there are children.
-func (s *Set) None() { s.none = true }
+// MayBeEmpty says that an empty set is no mistake although there are children.
+func (s *Set) MayBeEmpty() { s.mayBeEmpty = true }
 
 // Child is a child that is wanted.
 type Child struct {
@@ -147,7 +148,7 @@ func (k *Kind[S, T]) Want(s *Set, o *store.Object[S, T], after ...*Child) *Child
 	case slices.ContainsFunc(after, func(a *Child) bool { return a == nil || a.set != s }):
 		s.bad = fmt.Errorf("%w: %s %s is after a child of another set", store.ErrInvalid, k.name(), o.Key())
 	default:
-		c.ref, c.object, c.after = refOf(k, o.Key()), k.declared(s, o, after), after
+		c.ref, c.object, c.after = refOf(k, o.Key()), k.declared(s, o), after
 		if s.refs[c.ref] {
 			s.bad = fmt.Errorf("%w: %s is wanted twice", store.ErrInvalid, c.ref)
 		}

@@ -43,7 +43,7 @@ func TestChildrenComeAndGoInTheOrderOfTheirNeeds(t *testing.T) {
 	expectState(t, w.applied(t, "s", diskAndMachine), children.State{Wanted: 2, Ready: 2})
 
 	for range 2 {
-		expectState(t, w.applied(t, "s", nil), children.State{Left: 2, Reason: "Deleting", Message: "disk d is deleted after machine m"})
+		expectState(t, w.applied(t, "s", nil), children.State{Surplus: 2, Reason: "Deleting", Message: "disk d is deleted after machine m"})
 	}
 	w.expect(t, "disk d", "machine m")
 	if w.all(t)["disk d"].meta.Deleting() || !w.all(t)["machine m"].meta.Deleting() {
@@ -112,17 +112,22 @@ func TestDeletionsThatMayBeAMistakeAreRefused(t *testing.T) {
 		w.expect(t, "disk 0", "disk 1", "disk 2", "disk 3", "disk 4")
 	}
 	grown := plan{{kind: "disk", name: "0", value: 1}, {kind: "disk", name: "1", value: 1}, {kind: "disk", name: "9", value: 1}}
-	refused(grown, "3 of the 5 children of site s are no longer wanted, and at most 2 may go at once: disk 2, disk 3, disk 4; to allow it annotate the owner with tend.may-delete=3@1")
-	if _, err := w.kids.Of(s).Apply(t.Context()); !errors.Is(err, children.ErrRefused) || !strings.Contains(err.Error(), "Set.None was not called") {
+	refused(grown, "3 of the 5 children of site s are no longer wanted, and at most 2 may go at once: disk 2, disk 3, disk 4; to allow it annotate the owner with tend.may-delete=3@1#")
+	_, err := w.apply(t, "s", grown)
+	_, word, _ := strings.Cut(err.Error(), children.AnnotationMayDelete+"=3@1")
+	_, err = w.apply(t, "s", append(plan{{kind: "disk", name: "8", value: 1}}, grown...))
+	_, other, _ := strings.Cut(err.Error(), children.AnnotationMayDelete+"=3@1")
+	if word == other {
+		t.Errorf("another set has the same word %q", word)
+	}
+	if _, err := w.kids.Of(s).Apply(t.Context()); !errors.Is(err, children.ErrRefused) || !strings.Contains(err.Error(), "Set.MayBeEmpty was not called") {
 		t.Errorf("an empty set: got %v", err)
 	}
-	for word, goes := range map[string]bool{"3@2": false, "2@1": false, "3": false, "4@1": true} {
-		change(t, w.sites, "s", func(o *site) { o.Annotations = map[string]string{children.AnnotationMayDelete: word} })
-		if !goes {
-			refused(grown, "at most 2")
-		}
+	for _, wrong := range []string{"3@2" + word, "2@1" + word, "3@1", "3", "3@1" + other, "3@1junk", "3@1" + word + "junk"} {
+		change(t, w.sites, "s", func(o *site) { o.Annotations = map[string]string{children.AnnotationMayDelete: wrong} })
+		refused(grown, "at most 2")
 	}
-	change(t, w.sites, "s", func(o *site) { o.Annotations = map[string]string{children.AnnotationMayDelete: "4@1"} })
+	change(t, w.sites, "s", func(o *site) { o.Annotations = map[string]string{children.AnnotationMayDelete: "4@1" + word} })
 	w.applied(t, "s", grown)
 	w.expect(t, "disk 0", "disk 1", "disk 9")
 	w.applied(t, "s", grown[2:])
@@ -159,7 +164,7 @@ func TestAnOwnerThatHasChangedDeletesNothing(t *testing.T) {
 	change(t, w.sites, "s", func(o *site) { o.Spec.Round++ })
 	other := plan{{kind: "disk", name: "e", value: 1}}
 	for range 2 {
-		if state := must[children.State](t)(w.set(old, other).Apply(t.Context())); state.Left != 1 || state.Reason == "" {
+		if state := must[children.State](t)(w.set(old, other).Apply(t.Context())); state.Surplus != 1 || state.Reason == "" {
 			t.Errorf("the state is %+v", state)
 		}
 		w.expect(t, "disk d")
@@ -169,20 +174,34 @@ func TestAnOwnerThatHasChangedDeletesNothing(t *testing.T) {
 	}
 }
 
-// A child that others own too loses this owner, with the fields that it declared, and stays.
+// A child that others own too loses this owner and stays as it is. Fields that another declares too are no longer this
+// owner's.
 //
 // promise E2
 func TestAChildOfSeveralOwnersStays(t *testing.T) {
-	w := newWorld(t, newMemory(t), nil)
-	w.newSite(t, "s")
-	other := store.Owner{Kind: "site", Key: store.Key{Name: "o"}, UID: "other"}
-	p := plan{{kind: "machine", name: "m", value: 1}}
-	w.applied(t, "s", p)
-	change(t, w.machines, "m", func(o *machine) { o.Owners, o.Spec.Zone = append(o.Owners, other), "z" })
-	expectState(t, w.applied(t, "s", nil), children.State{})
-	m := must[*machine](t)(w.machines.Get(t.Context(), store.Key{Name: "m"}))
-	if len(m.Owners) != 1 || m.Owners[0] != other || m.Spec != (machineSpec{Zone: "z"}) || m.FieldOwners != "" {
-		t.Errorf("it is %+v", m)
+	for name, both := range map[string]bool{"one declares": false, "both declare": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, newMemory(t), nil)
+			w.newSite(t, "s")
+			other := store.Owner{Kind: "site", Key: store.Key{Name: "o"}, UID: "other"}
+			w.applied(t, "s", plan{{kind: "machine", name: "m", value: 1}})
+			change(t, w.machines, "m", func(o *machine) { o.Owners, o.Spec.Zone = append(o.Owners, other), "z" })
+			declare := func(image string) error {
+				_, err := w.machines.ApplyFields(t.Context(), &machine{Meta: store.Meta{Name: "m"}, Spec: machineSpec{Image: image}}, "site o", false)
+				return err
+			}
+			if both {
+				must[bool](t)(true, declare("1"))
+			}
+			expectState(t, w.applied(t, "s", nil), children.State{})
+			m := must[*machine](t)(w.machines.Get(t.Context(), store.Key{Name: "m"}))
+			if len(m.Owners) != 1 || m.Owners[0] != other || m.Spec != (machineSpec{Image: "1", Zone: "z"}) {
+				t.Errorf("it is %+v", m)
+			}
+			if err := declare("2"); both && err != nil {
+				t.Errorf("the other owner: %v", err)
+			}
+		})
 	}
 }
 
@@ -211,6 +230,7 @@ func TestWhatComesBetweenTheLookAndTheDeletionIsSpared(t *testing.T) {
 			must[*disk](t)(w.disks.Create(t.Context(), &disk{Meta: store.Meta{Name: "d", Owners: owners}}))
 		}
 	}
+	gone := func() { drop(t, w.disks, "d") }
 	for name, c := range map[string]struct {
 		at    string
 		do    func()
@@ -221,12 +241,17 @@ func TestWhatComesBetweenTheLookAndTheDeletionIsSpared(t *testing.T) {
 		"given to others":   {"Get", func() { change(t, w.disks, "d", func(o *disk) { o.Owners = nil }) }, true},
 		"given at the last": {"Commit", func() { change(t, w.disks, "d", func(o *disk) { o.Owners = nil }) }, true},
 		"written":           {"Commit", func() { w.settle(t) }, false},
+		"gone":              {"Get", gone, false},
+		"gone at the last":  {"Get", func() { between = gone }, false},
 	} {
 		w.applied(t, "s", d)
 		at, between = c.at, c.do
-		meanwhile.applied(t, "s", nil)
+		left := meanwhile.applied(t, "s", nil).Surplus
 		if between != nil {
 			t.Fatalf("%s: it did not happen", name)
+		}
+		if (left > 0) != (name == "made again") {
+			t.Errorf("%s: %d are left", name, left)
 		}
 		if _, there := w.all(t)["disk d"]; there != c.spare {
 			t.Errorf("%s: it is there: %v", name, there)
@@ -234,6 +259,58 @@ func TestWhatComesBetweenTheLookAndTheDeletionIsSpared(t *testing.T) {
 			drop(t, w.disks, "d")
 		}
 	}
+}
+
+// A child that went since the look is made again as any other one is: for an owner that is there, and after those that it
+// needs.
+//
+// promise E2
+func TestWhatWentSinceTheLookIsMadeInOrder(t *testing.T) {
+	for name, ownerGoes := range map[string]bool{"the owner is gone": true, "the disk is not Ready": false} {
+		t.Run(name, func(t *testing.T) {
+			b := newMemory(t)
+			w := newWorld(t, b, nil)
+			went := false
+			meanwhile := newWorld(t, storetest.Faulty(b, func(c storetest.Call) (f storetest.Fault) {
+				if c.Kind == "machine" && c.Method == "Get" && !went {
+					went = true
+					drop(t, w.machines, "m")
+					if ownerGoes {
+						drop(t, w.sites, "s")
+					}
+				}
+				return f
+			}), nil)
+			s := w.newSite(t, "s")
+			for range 2 {
+				w.applied(t, "s", diskAndMachine)
+				w.settle(t)
+			}
+			if !ownerGoes {
+				w.edit(t, "disk d", func(_ *store.Meta, o readier) { o.SetProgressing("Busy", "") })
+			}
+			must[children.State](t)(meanwhile.set(s, plan{diskAndMachine[0], {kind: "machine", name: "m", value: 2, after: []string{"disk d"}}}).Apply(t.Context()))
+			if !went {
+				t.Fatal("it did not happen")
+			}
+			w.expect(t, "disk d")
+		})
+	}
+}
+
+// An owner waits until the child that one of the same name had before is gone.
+func TestAnOwnerWaitsForTheChildOfTheOneBefore(t *testing.T) {
+	w := newWorld(t, newMemory(t), nil)
+	w.newSite(t, "s")
+	p := plan{{kind: "disk", name: "d", value: 1, finalizer: true}}
+	w.applied(t, "s", p)
+	drop(t, w.disks, "d")
+	drop(t, w.sites, "s")
+	w.newSite(t, "s")
+	expectState(t, w.applied(t, "s", p), children.State{Wanted: 1, Reason: "Deleting", Message: "disk d is made again when it is gone"})
+	w.settle(t)
+	w.applied(t, "s", p)
+	w.expect(t, "disk d")
 }
 
 // A child that a newer version of the program stored is left alone.
@@ -267,15 +344,62 @@ func TestChildrenThatNeedEachOtherGo(t *testing.T) {
 	w.expect(t)
 }
 
-// A child that no longer needs another one lets it go.
+// A child that no longer needs another one, and is Ready, lets it go.
 func TestAChildThatNeedsAnotherOneInsteadLetsItGo(t *testing.T) {
 	w := newWorld(t, newMemory(t), nil)
 	w.newSite(t, "s")
-	w.applied(t, "s", diskAndMachine)
-	w.settle(t)
-	w.applied(t, "s", diskAndMachine)
+	for range 2 {
+		w.applied(t, "s", diskAndMachine)
+		w.settle(t)
+	}
 	w.applied(t, "s", plan{{kind: "machine", name: "m", value: 1}})
 	w.expect(t, "machine m")
+}
+
+// A child that another one used stays until that one is Ready with what it uses instead, and while its declaration is
+// refused.
+//
+// promise E2
+func TestAChildThatIsStillUsedStays(t *testing.T) {
+	with := func(disk string, image int) plan {
+		return plan{{kind: "disk", name: disk, value: 1}, {kind: "machine", name: "m", value: image, after: []string{"disk " + disk}}}
+	}
+	for name, refused := range map[string]bool{"not Ready": false, "refused": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, newMemory(t), nil)
+			w.newSite(t, "s")
+			for range 2 {
+				w.applied(t, "s", with("a", 1))
+				w.settle(t)
+			}
+			scaler := func(spec machineSpec) {
+				must[*machine](t)(w.machines.ApplyFields(t.Context(), &machine{Meta: store.Meta{Name: "m"}, Spec: spec}, "scaler", true))
+			}
+			if refused {
+				scaler(machineSpec{Image: "9"})
+			}
+			for range 2 {
+				if _, err := w.apply(t, "s", with("b", 2)); errors.Is(err, store.ErrOwned) != refused {
+					t.Errorf("got %v", err)
+				}
+				w.expect(t, "disk a", "disk b", "machine m")
+				w.settle(t, "disk b")
+			}
+			if refused {
+				w.settle(t)
+				_, _ = w.apply(t, "s", with("b", 2))
+				w.expect(t, "disk a", "disk b", "machine m")
+				scaler(machineSpec{})
+				w.applied(t, "s", with("b", 2))
+			}
+			w.settle(t)
+			w.applied(t, "s", with("b", 2))
+			w.expect(t, "disk b", "machine m")
+			if got := needs(w.all(t)["machine m"]); len(got) != 1 || got[0] != "disk b" {
+				t.Errorf("it needs %q", got)
+			}
+		})
+	}
 }
 
 // A wrong use of a set is an error before anything is written.

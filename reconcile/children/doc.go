@@ -19,7 +19,7 @@
 //     written ([reconcile.Info].Stale), outside of a run, and before it says that nothing is left of an owner in
 //     deletion.
 //  2. It refuses ([ErrRefused]), and writes nothing, if more children would go than [Options].MaxDelete, or all
-//     of them without [Set.None].
+//     of them without [Set.MayBeEmpty].
 //  3. It declares each wanted child, in the order of the calls of Want, with [store.Store.ApplyFields] under the name
 //     "site shop", that of the owner: what others fill in stays, and a field of another is [store.ErrOwned].
 //     A child that is missing is created, but not before those that it needs are Ready.
@@ -37,12 +37,12 @@
 //     gone, nothing of either happens: its change runs it again.
 //   - Nothing is remembered. After a crash at any step the next run finds what is there, and ends in the same
 //     children. What a child needs is an annotation of it, "tend.after", so that the order of deletions
-//     outlives what asked for it.
+//     outlives what asked for it. What it needed before stays in there until it is Ready as it is declared now.
 //   - The name of a child is the caller's. It has to follow from the owner, or each run makes another one.
 //
 // # Deletion of the owner
 //
 // Of an owner in deletion Apply deletes all children, whatever is wanted, without a cap. Called from a Delete of
-// package lifecycle it does that in order, and the owner goes when State.Left is 0. Without a finalizer the owner goes
+// package lifecycle it does that in order, and the owner goes when State.Surplus is 0. Without a finalizer the owner goes
 // first; then lifecycle.NewCascade deletes the children, in no order.
 package children

@@ -28,7 +28,7 @@ func Example() {
 	apply := func(size int) {
 		set := kids.Of(site)
 		if size == 0 {
-			set.None()
+			set.MayBeEmpty()
 		} else {
 			disk := diskKids.Want(set, &disk{Meta: store.Meta{Name: site.Name}, Spec: diskSpec{Size: size}})
 			machineKids.Want(set, &machine{Meta: store.Meta{Name: site.Name}}, disk)
@@ -38,7 +38,7 @@ func Example() {
 			log.Fatal(err)
 		}
 		state.Report(site)
-		fmt.Printf("%d of %d ready, %d left: %s\n", state.Ready, state.Wanted, state.Left, state.Message)
+		fmt.Printf("%d of %d ready, %d left: %s\n", state.Ready, state.Wanted, state.Surplus, state.Message)
 	}
 	apply(10)
 	must1(disks.Mutate(ctx, site.Key(), func(o *disk) error { o.SetReady(); return nil }))

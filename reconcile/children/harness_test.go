@@ -95,7 +95,7 @@ func (w *world) newSite(t testing.TB, name string, finalizers ...string) *site {
 func (w *world) set(of *site, p plan) *children.Set {
 	set, made := w.kids.Of(of), map[string]*children.Child{}
 	if len(p) == 0 {
-		set.None()
+		set.MayBeEmpty()
 	}
 	for _, c := range p {
 		m := store.Meta{Name: c.name}

@@ -20,8 +20,9 @@ type kind interface {
 	name() string
 	// children are those of an owner, in the cache or in the store.
 	children(ctx context.Context, owner store.Owner, inStore bool) ([]*found, error)
-	// declare makes the store hold a wanted child, of which is was seen, or nil.
-	declare(ctx context.Context, c *Child, seen *found) (*found, error)
+	// declare makes the store hold a wanted child, among those that are there. It returns nil and no error if the child
+	// was there and is gone.
+	declare(ctx context.Context, c *Child, there map[string]*found) (*found, error)
 	// remove deletes a child, or what the owner has in it.
 	remove(ctx context.Context, s *Set, f *found) (gone bool, err error)
 }
@@ -43,24 +44,36 @@ type found struct {
 func (k *Kind[S, T]) name() string { return k.store.Kind() }
 
 // declared is an object as the owner declares it.
-func (k *Kind[S, T]) declared(s *Set, o *store.Object[S, T], after []*Child) *store.Object[S, T] {
+func (k *Kind[S, T]) declared(s *Set, o *store.Object[S, T]) *store.Object[S, T] {
 	c := k.store.Clone(o)
 	if !slices.Contains(c.Owners, s.owner) {
 		c.Owners = append(c.Owners, s.owner)
 	}
-	if len(after) > 0 {
-		setAfter(&c.Meta, after)
-	}
 	return c
 }
 
-func setAfter(m *store.Meta, after []*Child) {
-	refs := make([]string, 0, len(after))
-	for _, a := range after {
-		refs = append(refs, a.ref)
+// uses are the children that one needs as it is wanted, and with these the ones that it needed as it was found and that
+// are still there.
+func (c *Child) uses(was *found, there map[string]*found) (needs, all []string) {
+	needs = make([]string, 0, len(c.after)) // not nil in JSON
+	for _, a := range c.after {
+		needs = append(needs, a.ref)
 	}
-	slices.Sort(refs)
-	text, _ := json.Marshal(slices.Compact(refs)) // strings only
+	all = slices.Clone(needs)
+	if was != nil {
+		for _, ref := range was.after {
+			if there[ref] != nil {
+				all = append(all, ref)
+			}
+		}
+	}
+	slices.Sort(needs)
+	slices.Sort(all)
+	return slices.Compact(needs), slices.Compact(all)
+}
+
+func setAfter(m *store.Meta, refs []string) {
+	text, _ := json.Marshal(refs) // strings only
 	if m.Annotations == nil {
 		m.Annotations = make(map[string]string, 1)
 	}
@@ -108,21 +121,37 @@ func (k *Kind[S, T]) found(o *store.Object[S, T]) *found {
 	return f
 }
 
-func (k *Kind[S, T]) declare(ctx context.Context, c *Child, seen *found) (*found, error) {
-	want := c.object.(*store.Object[S, T])
-	if seen != nil {
-		if seen.meta.Annotations[annotationAfter] != "" && len(c.after) == 0 {
-			setAfter(&want.Meta, nil)
-		}
-		if k.settled(want, seen.object.(*store.Object[S, T]), c.set.by) {
-			return seen, nil
-		}
+func (k *Kind[S, T]) declare(ctx context.Context, c *Child, there map[string]*found) (*found, error) {
+	want, seen := c.object.(*store.Object[S, T]), there[c.ref]
+	needs, all := c.uses(seen, there)
+	if len(all) > 0 || seen != nil && seen.meta.Annotations[annotationAfter] != "" {
+		setAfter(&want.Meta, all)
+	}
+	if seen != nil && len(all) == len(needs) && k.settled(want, seen.object.(*store.Object[S, T]), c.set.by) {
+		return seen, nil
+	}
+	switch o, err := k.store.Get(ctx, want.Key()); {
+	case errors.Is(err, store.ErrNotFound) && seen != nil:
+		return nil, nil
+	case err != nil && !errors.Is(err, store.ErrNotFound):
+		return seen, err
+	case err == nil && o.Deleting() && runs(c.set.owner, &o.Meta): // it is made again when it is gone
+		return k.found(o), nil
 	}
 	now, err := k.store.ApplyFields(ctx, want, c.set.by, false)
+	if err == nil && len(all) > len(needs) && now.Ready() { // with what is declared it no longer uses the others
+		setAfter(&want.Meta, needs)
+		now, err = k.store.ApplyFields(ctx, want, c.set.by, false)
+	}
 	if now == nil {
 		return seen, err
 	}
 	return k.found(now), err
+}
+
+// runs reports whether a change of the object runs the owner, even if it belongs to one that had its name before.
+func runs(owner store.Owner, m *store.Meta) bool {
+	return slices.ContainsFunc(m.Owners, func(o store.Owner) bool { return o.Kind == owner.Kind && o.Key == owner.Key })
 }
 
 // settled reports whether it is sure, without a look at the store, that declaring changes nothing.
@@ -151,11 +180,11 @@ func (k *Kind[S, T]) remove(ctx context.Context, s *Set, f *found) (gone bool, e
 	for {
 		o, err := k.store.Get(ctx, f.meta.Key())
 		switch {
-		case errors.Is(err, store.ErrNotFound), err == nil && (o.UID != f.meta.UID || !ownedBy(&o.Meta, s.owner)):
+		case errors.Is(err, store.ErrNotFound), err == nil && !ownedBy(&o.Meta, s.owner):
 			return true, nil
 		case err != nil:
 			return false, err
-		case o.Deleting():
+		case o.UID != f.meta.UID, o.Deleting(): // one that was made again is looked at in the run that its coming causes
 			return false, nil
 		}
 		if err := reconcile.CheckNewer(&o.Meta); err != nil {
@@ -166,20 +195,40 @@ func (k *Kind[S, T]) remove(ctx context.Context, s *Set, f *found) (gone bool, e
 		} else {
 			gone, err = len(o.Finalizers) == 0, k.store.Delete(ctx, o)
 		}
-		if !errors.Is(err, store.ErrConflict) {
+		if !errors.Is(err, store.ErrConflict) && !errors.Is(err, store.ErrNotFound) {
 			return gone && err == nil, err
 		}
 	}
 }
 
-// leave gives up what the owner has in a child that others own too.
+// leave takes the owner from a child that others own too, which stays as it is. The fields are given up only if that
+// unsets none: the others may need them, and Options.Validate too.
 func (k *Kind[S, T]) leave(ctx context.Context, s *Set, o *store.Object[S, T]) error {
-	none := &store.Object[S, T]{Meta: store.Meta{Namespace: o.Namespace, Name: o.Name, Owners: []store.Owner{s.owner}}}
-	o, err := k.store.ApplyFields(ctx, none, s.by, false)
-	if err != nil {
-		return err
+	if declaredByOthers(o.FieldOwners, o.Generation, s.by) {
+		none := &store.Object[S, T]{Meta: store.Meta{Namespace: o.Namespace, Name: o.Name, Owners: []store.Owner{s.owner}}}
+		now, err := k.store.ApplyFields(ctx, none, s.by, false)
+		if err != nil {
+			return err
+		}
+		o = now
 	}
 	o.Owners = slices.DeleteFunc(o.Owners, func(x store.Owner) bool { return x.UID == s.owner.UID })
-	_, err = k.store.Update(ctx, o)
+	_, err := k.store.Update(ctx, o)
 	return err
+}
+
+// declaredByOthers reports whether another declares all that one does.
+func declaredByOthers(f store.FieldOwners, generation int64, by string) bool {
+	var own []string
+	for name, fields := range f.All(generation) {
+		if name == by {
+			own = fields
+		}
+	}
+	for name, fields := range f.All(generation) {
+		if name != by && slices.Equal(fields, own) {
+			return true
+		}
+	}
+	return false
 }

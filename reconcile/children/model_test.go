@@ -127,10 +127,10 @@ func (m *model) apply(owner string) {
 			if m.did["deleted"]++; keep {
 				m.Fatalf("%s was deleted, and is wanted by %v", ref, m.plans[owner])
 			}
-			m.checkOrder(ref, after)
+			m.checkOrder(ref, before, after)
 		}
 	}
-	if err == nil && (state.Reason == "") != (state.Ready == state.Wanted && state.Left == 0) {
+	if err == nil && (state.Reason == "") != (state.Ready == state.Wanted && state.Surplus == 0) {
 		m.Fatalf("the state is %+v", state)
 	}
 }
@@ -154,12 +154,14 @@ func needs(c there) (refs []string) {
 }
 
 // checkOrder fails if a child that is there needs the one that was deleted, unless they need each other.
-func (m *model) checkOrder(ref string, after map[string]there) {
+func (m *model) checkOrder(ref string, before, after map[string]there) {
+	all := maps.Clone(before) // of the circle others may have gone, too
+	maps.Copy(all, after)
 	for other, c := range after {
 		if other == ref || !slices.Contains(needs(c), ref) {
 			continue
 		}
-		if c.meta.Deleting() || !inCircle(ref, after) {
+		if was, is := before[other]; is && was.meta.Deleting() || !inCircle(ref, all) {
 			m.Fatalf("%s was deleted, and %s, which needs it, is there", ref, other)
 		}
 	}

@@ -34,7 +34,7 @@ type reconciler struct {
 func (r reconciler) reconcile(ctx context.Context, set *Set) (reconcile.Result, error) {
 	kids := r.kids.Of(set)
 	if set.Spec.Pods == 0 {
-		kids.None() // nothing is wanted, and that is no mistake
+		kids.MayBeEmpty() // nothing is wanted, and that is no mistake
 	}
 	for i := range set.Spec.Pods {
 		r.pods.Want(kids, &Pod{Meta: store.Meta{Name: fmt.Sprintf("%s-%d", set.Name, i)}})
