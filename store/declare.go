@@ -81,8 +81,9 @@ func (s *core) fillIn(o, filled object) error {
 			return err
 		}
 		of, e := p.owners.of(p.Generation, stored.hidden), edits{}
-		for _, path := range changedPaths(stored.plain, found.plain) {
-			if len(of.others(strings.TrimSuffix(path, "."+shape.Itself), "")) == 0 {
+		for _, path := range s.changedPaths(o, filled, stored.plain, found.plain) {
+			itself, _ := shape.CutItself(path)
+			if len(of.others(itself, "")) == 0 {
 				e.add(path, valueAt(found.plain, path) == nil)
 			}
 		}
@@ -355,7 +356,7 @@ func (s *core) carryOwners(f found, next object, c changed) error {
 		delete(of, before)
 	}
 	if byHand {
-		for _, path := range changedPaths(stored.plain, edited.plain) {
+		for _, path := range s.changedPaths(f.object, next, stored.plain, edited.plain) {
 			path = inOnePiece(inOnePiece(path, stored.hidden), edited.hidden)
 			for _, name := range of.others(path, editOwner) {
 				of.take(path, name)

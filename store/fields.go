@@ -199,8 +199,30 @@ func leavesBelow(tree any, path string, all []string) []string {
 }
 
 // changedPaths are the paths at which b has another value than a. What comes, or goes, does so part by part, and what
-// goes also as itself.
-func changedPaths(a, b any) []string { return changedBelow(a, b, "", nil) }
+// goes also as itself; so does what comes and holds nothing that JSON has.
+func (s *core) changedPaths(a, b object, before, now any) []string {
+	paths, was := changedBelow(before, now, "", nil), make(map[string]bool)
+	for _, path := range s.spec.Set(a.parts().spec) {
+		was[path] = true
+	}
+	all := slices.Clip(paths)
+	empty := func(path string) {
+		of, is := shape.CutItself(path)
+		if is && !slices.ContainsFunc(paths, func(p string) bool { return within(p, of) }) {
+			all = append(all, path)
+		}
+	}
+	for _, path := range s.spec.Set(b.parts().spec) {
+		if !was[path] {
+			empty(path)
+		}
+		delete(was, path)
+	}
+	for path := range was {
+		empty(path)
+	}
+	return all
+}
 
 func changedBelow(a, b any, path string, all []string) []string {
 	x, isX := a.(map[string]any)
@@ -225,12 +247,19 @@ func changedBelow(a, b any, path string, all []string) []string {
 	return all
 }
 
-// valueAt is what decoded JSON has at a path. That of what is there whatever its parts are is an empty object.
+// valueAt is what decoded JSON has at a path. That an object is there whatever its parts are is true; and that a list is, what
+// is like no other and not like none.
 func valueAt(tree any, path string) any {
 	for _, name := range shape.SplitPath(path) {
 		parts, ok := tree.(map[string]any)
 		if name == shape.Itself {
-			return map[bool]any{true: true, false: nil}[ok]
+			switch {
+			case ok:
+				return true
+			case tree != nil:
+				return [1]any{tree}
+			}
+			return nil
 		}
 		tree = parts[name]
 	}
@@ -352,7 +381,7 @@ func (d fieldsDeclared) over(stored any, o owners) (e edits, refused []owned) {
 		if slices.ContainsFunc(d.paths, func(p string) bool { return overlap(p, path) }) {
 			continue
 		}
-		itself, isItself := strings.CutSuffix(path, "."+shape.Itself)
+		itself, isItself := shape.CutItself(path)
 		if len(o.others(itself, d.by)) == 0 && (!isItself || !slices.ContainsFunc(d.paths, func(p string) bool { return within(p, itself) })) {
 			e.add(path, valueAt(d.spec.plain, path) == nil) // of a struct's field it is the zero value
 		}
@@ -361,4 +390,18 @@ func (d fieldsDeclared) over(stored any, o owners) (e edits, refused []owned) {
 		delete(o, d.by)
 	}
 	return e, refused
+}
+
+// change reports whether the edits change a spec, with values of another.
+func (e edits) change(spec, values any) bool {
+	for _, x := range e {
+		value := valueAt(values, x.path)
+		if x.taken {
+			value = nil
+		}
+		if !sameJSON(valueAt(spec, x.path), value) {
+			return true
+		}
+	}
+	return false
 }

@@ -27,6 +27,9 @@ type (
 		Keys     map[string]string   `json:"keys,omitempty" tend:"secret"`
 		Password string              `json:"password,omitempty" tend:"secret"`
 		Mounts   []diskMount         `json:"mounts,omitempty" tend:"key=At"`
+		Tags     map[string]struct{} `json:"tags,omitempty"`
+		Marked   *struct{}           `json:"marked,omitempty"`
+		Lists    map[string][]string `json:"lists,omitempty"`
 	}
 	diskMount struct {
 		At   string            `json:"at"`
@@ -500,4 +503,50 @@ func TestAKeyThatIsNoneIsRefused(t *testing.T) {
 type treeOfKids struct {
 	Name string
 	Kids []treeOfKids `tend:"key=Name"`
+}
+
+// An entry or a pointer that holds nothing is declared by being there: it is put into an object that exists, goes with
+// the declaration, and one that a person took out stays out.
+//
+// promise S6
+func TestWhatHoldsNothingIsThereOrNot(t *testing.T) {
+	onDisks(t, nil, func(t *testing.T, s *disks) {
+		for _, x := range []struct {
+			text string
+			want diskSpec
+		}{
+			{`{"size":1,"tags":{"a":{}}}`, diskSpec{Size: 1, Tags: map[string]struct{}{"a": {}}}},
+			{`{"size":1,"marked":{}}`, diskSpec{Size: 1, Marked: &struct{}{}}},
+			{`{"size":1,"lists":{"a":[]}}`, diskSpec{Size: 1, Lists: map[string][]string{"a": {}}}},
+		} {
+			declareText(t, s, `{"size":1}`)
+			o := must[*disk](t)(s.Parse([]byte(`{"meta":{"name":"a"},"spec":`+x.text+`}`), nil))
+			is := must[*disk](t)(s.Get(t.Context(), o.Key()))
+			if s.Declares(o, is) {
+				t.Errorf("%s: it is not there yet", x.text)
+			}
+			stored := must[[]byte](t)(must[store.Declaration](t)(s.Declaration(&disk{Meta: o.Meta, Spec: is.Spec})).Stored())
+			over, err := must[store.Declaration](t)(s.Declaration(o)).Over(stored)
+			if err != nil || !strings.Contains(string(over), x.text[10:len(x.text)-1]) {
+				t.Errorf("a Declaration of %s makes %s, %v", x.text, over, err)
+			}
+			is = declareText(t, s, x.text)
+			if wantSpec(t, is, x.want); !s.Declares(o, is) {
+				t.Errorf("%s: it is not what is declared", x.text)
+			}
+			if again := declareText(t, s, x.text); again.Revision != is.Revision {
+				t.Errorf("%s: written again", x.text)
+			}
+			wantSpec(t, declareText(t, s, `{"size":1}`), diskSpec{Size: 1})
+
+			is = declareText(t, s, x.text)
+			is.Spec = diskSpec{Size: 1}
+			must[*disk](t)(s.UpdateByHand(t.Context(), is))
+			if is, err := s.ApplyFields(t.Context(), o, "file", false); !errors.Is(err, store.ErrOwned) {
+				t.Errorf("%s: it was taken out: %v, %+v", x.text, err, is.Spec)
+			}
+			is = must[*disk](t)(s.ApplyFields(t.Context(), o, "file", true))
+			wantSpec(t, is, x.want)
+		}
+	})
 }
