@@ -550,3 +550,22 @@ func TestWhatHoldsNothingIsThereOrNot(t *testing.T) {
 		}
 	})
 }
+
+// A key that is written as the mark of what is there whatever its parts are is a key like another: with it, nothing of
+// another's goes.
+//
+// promise S6
+func TestAKeyMayBeATilde(t *testing.T) {
+	onDisks(t, nil, func(t *testing.T, s *disks) {
+		declareText(t, s, `{"parts":{"~":{"size":1}},"lists":{"~":["x"]},"mounts":[{"at":"~","host":"h"}]}`)
+		other := &disk{Meta: store.Meta{Name: "a"}, Spec: diskSpec{
+			Parts: map[string]diskPart{"b": {Size: 2}}, Lists: map[string][]string{"b": {"y"}}, Mounts: []diskMount{{At: "b"}},
+		}}
+		must[*disk](t)(s.ApplyFields(t.Context(), other, "other", false))
+		if again := must[*disk](t)(s.ApplyFields(t.Context(), &disk{Meta: other.Meta, Spec: diskSpec{Lists: map[string][]string{"~": {"z"}}}}, "third", true)); again.Spec.Lists["~"][0] != "z" {
+			t.Errorf("it is not written: %+v", again.Spec)
+		}
+		must[*disk](t)(s.ApplyFields(t.Context(), &disk{Meta: other.Meta}, "third", true))
+		wantSpec(t, declareText(t, s, `{}`), other.Spec)
+	})
+}

@@ -8,11 +8,14 @@ import (
 	"strings"
 )
 
-// A path names a part of a value by its names in JSON, with dots between. Its last name is [Itself] for
+// A path names a part of a value by its names in JSON, with dots between. Its last name is ~ for
 // an entry of a map, or what a pointer points to, that has parts of its own or nothing in it: that it is there.
 
-// Itself is the last name of the path of what is there, whatever its parts are.
-const Itself = "~"
+// itself is the last name of the path of what is there, whatever its parts are. A name that is written so is ~0.
+const itself = "~"
+
+// Itself is what [SplitPath] makes of it: no name in JSON, which is UTF-8.
+const Itself = "\xff~"
 
 var pathName = strings.NewReplacer("~", "~0", ".", "~1")
 
@@ -25,7 +28,7 @@ func Join(base, name string) string {
 }
 
 // PathOfItself is the path of what is there, whatever its parts are.
-func PathOfItself(path string) string { return below(path, Itself) }
+func PathOfItself(path string) string { return below(path, itself) }
 
 func below(base, name string) string {
 	if base == "" {
@@ -35,7 +38,7 @@ func below(base, name string) string {
 }
 
 // CutItself is what a path of [PathOfItself] was made of.
-func CutItself(path string) (of string, is bool) { return strings.CutSuffix(path, "."+Itself) }
+func CutItself(path string) (of string, is bool) { return strings.CutSuffix(path, "."+itself) }
 
 // SplitPath is the names of a path.
 func SplitPath(path string) []string {
@@ -47,7 +50,9 @@ func SplitPath(path string) []string {
 		switch {
 		case name == "~2":
 			names[i] = ""
-		case name != Itself:
+		case name == itself:
+			names[i] = Itself
+		default:
 			names[i] = strings.NewReplacer("~0", "~", "~1", ".").Replace(name)
 		}
 	}
