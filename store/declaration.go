@@ -175,8 +175,8 @@ func (d Declaration) fieldsOver(old, declared document) (changed bool, err error
 		return false, fmt.Errorf("%w: %s %s: %w", ErrInvalid, d.Kind, d.Key, clash)
 	}
 	spec, record := stored, FieldOwners("")
-	of := old.owners().of(generation, spec)
-	by := declared.owners().of(1, wanted)
+	of := old.owners().of(generation, spec, before)
+	by := declared.owners().of(1, wanted, after)
 	for name := range declared.owners().record().By {
 		if _, is := by[name]; !is {
 			by[name] = nil // it declares nothing

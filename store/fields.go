@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/tendhq/tend/store/internal/shape"
 )
@@ -96,26 +97,61 @@ func declaredEmpty(paths []string) FieldOwners {
 // owners are the paths of the fields that each owner has.
 type owners map[string][]string
 
-// of returns the owners of the fields of a spec at a generation.
-func (f FieldOwners) of(generation int64, spec any) owners {
+// of returns the owners of the fields of a spec at a generation, whose lists with keys have the orders.
+func (f FieldOwners) of(generation int64, spec any, orders shape.Orders) owners {
 	r := f.record()
 	if r.At != generation || len(r.By) == 0 {
 		return owners{}
 	}
 	all := make(owners, len(r.By))
-	var filled []string
+	filled := sync.OnceValue(func() []string { return leaves(spec) })
 	for name, by := range r.By {
-		if all[name] = by.Fields; len(by.Fields) > 0 {
+		all[name] = by.paths(filled, orders)
+	}
+	return all
+}
+
+// paths are those of what is owned. Who owned all, or a list as one field before it had keys, owns that its elements are there.
+func (by ownedBy) paths(filled func() []string, orders shape.Orders) (all []string) {
+	lists := make(map[string]bool)
+	for _, path := range by.Fields {
+		if len(orders[path]) > 0 {
+			lists[path] = true
+		} else {
+			all = append(all, path)
+		}
+	}
+	if len(by.Fields) > 0 && len(lists) == 0 {
+		return all
+	}
+	elements, there := orders.Elements(), make(map[string]bool)
+	for _, path := range filled() {
+		if len(by.Fields) > 0 && !slices.ContainsFunc(upwards(path), func(p string) bool { return lists[p] }) ||
+			slices.ContainsFunc(by.But, func(but string) bool { return within(path, but) }) {
 			continue
 		}
-		if filled == nil {
-			filled = leaves(spec)
-		}
-		for _, path := range filled {
-			if !slices.ContainsFunc(by.But, func(but string) bool { return within(path, but) }) {
-				all[name] = append(all[name], path)
+		all = append(all, path)
+		for _, p := range upwards(path) {
+			if elements[p] {
+				there[p] = true
 			}
 		}
+	}
+	for _, but := range by.But { // such an element is another's, or has parts with no owner
+		for _, p := range upwards(but) {
+			delete(there, p)
+		}
+	}
+	for p := range there {
+		all = append(all, shape.PathOfItself(p))
+	}
+	return all
+}
+
+// upwards are a path and those above it.
+func upwards(path string) (all []string) {
+	for at := len(path); at > 0; at = strings.LastIndexByte(path[:at], '.') {
+		all = append(all, path[:at])
 	}
 	return all
 }

@@ -441,7 +441,7 @@ func TestTwoElementsOfOneKeyAreRefused(t *testing.T) {
 }
 
 // What was stored before there was a tag may have two elements of one key: it can be written besides, and a declaration
-// changes nothing of it.
+// changes nothing of it, unless it is forced: then the list becomes the one that is declared.
 func TestElementsThatCannotBeToldApartAreNotMerged(t *testing.T) {
 	type before struct {
 		Size   int         `json:"size"`
@@ -465,6 +465,7 @@ func TestElementsThatCannotBeToldApartAreNotMerged(t *testing.T) {
 	stored := must[*disk](t)(s.Get(t.Context(), o.Key()))
 	stored.SetReady()
 	wantSpec(t, must[*disk](t)(s.UpdateStatus(t.Context(), stored)), diskSpec{Mounts: mounts})
+	wantSpec(t, must[*disk](t)(s.ApplyFields(t.Context(), o, "file", true)), diskSpec{Mounts: []diskMount{{At: "y"}}})
 }
 
 // A tag that no element can have is refused with the kind.
@@ -568,4 +569,30 @@ func TestAKeyMayBeATilde(t *testing.T) {
 		must[*disk](t)(s.ApplyFields(t.Context(), &disk{Meta: other.Meta}, "third", true))
 		wantSpec(t, declareText(t, s, `{}`), other.Spec)
 	})
+}
+
+// What was stored, with its owners, before there was a tag: who owned the list owns its elements, and one that is dropped goes whole.
+func TestAListThatGetsATagIsOwnedByItsElements(t *testing.T) {
+	type before struct {
+		Size   int         `json:"size"`
+		Zone   string      `json:"zone"`
+		Mounts []diskMount `json:"mounts,omitempty"`
+	}
+	type object = store.Object[before, struct{}]
+	for what, filled := range map[string]before{"all": {}, "all but": {Size: 7}, "fields": {Size: 7, Zone: "z"}} {
+		b := newMemory(t, &memory.Options{Encode: true})
+		earlier := must[*store.Store[before, struct{}]](t)(store.New[before, struct{}](b, "disk", nil))
+		o := &object{Meta: store.Meta{Name: "a"}, Spec: before{Mounts: []diskMount{{At: "a", Host: "h", Sub: []diskMount2{{At: "s"}}}, {At: "b"}}}}
+		must[store.Applied](t)(earlier.Apply(t.Context(), []*object{o}, "file", 0))
+		must[*object](t)(earlier.Mutate(t.Context(), o.Key(), func(o *object) error { o.Spec.Size, o.Spec.Zone = filled.Size, filled.Zone; return nil }))
+		s := must[*disks](t)(store.New[diskSpec, struct{}](b, "disk", nil))
+		r := must[store.Record](t)(b.Get(t.Context(), "disk", o.Key()))
+		next := must[*disk](t)(s.Parse([]byte(`{"meta":{"name":"a","labels":{"tend/declared-by":"file"}},"spec":{"mounts":[{"at":"b"}]}}`), nil))
+		want := diskSpec{Size: filled.Size, Zone: filled.Zone, Mounts: []diskMount{{At: "b"}}}
+		r.Bytes = must[[]byte](t)(must[store.Declaration](t)(s.Declaration(next)).Over(r.Bytes))
+		t.Run(what, func(t *testing.T) {
+			wantSpec(t, must[*disk](t)(s.Decode(r)), want)
+			wantSpec(t, declareText(t, s, `{"mounts":[{"at":"b"}]}`), want)
+		})
+	}
 }

@@ -141,6 +141,17 @@ func (n *node) checkKeys(v reflect.Value, path string) (err error) {
 // Orders has the keys of lists by their paths, in the order of the elements.
 type Orders map[string][]string
 
+// Elements are the paths of the elements.
+func (o Orders) Elements() map[string]bool {
+	all := make(map[string]bool)
+	for path, keys := range o {
+		for _, key := range keys {
+			all[Join(path, key)] = true
+		}
+	}
+	return all
+}
+
 // Keyed returns decoded JSON with objects in place of lists, and the order of their elements. The tree that is given
 // stays as it is. A list with elements that cannot be told apart stays a list, and is an error beside the tree.
 func (l *Lists) Keyed(tree any) (any, Orders, error) {
