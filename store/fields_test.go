@@ -486,12 +486,27 @@ func TestAKeyThatIsNoneIsRefused(t *testing.T) {
 				Name string `tend:"secret"`
 			} `tend:"key=Name"`
 		}
+		quoted struct {
+			List []struct {
+				Name string `json:",string"`
+			} `tend:"key=Name"`
+		}
+		outer struct {
+			List []struct {
+				Name  string
+				Parts map[string][2]struct {
+					List []part `tend:"key=Name"`
+				}
+			}
+		}
 	)
 	b := newMemory(t, nil)
 	_, err := store.New[missing, struct{}](b, "k", nil)
 	errs := map[string]error{"missing": err}
 	_, errs["number"] = store.New[number, struct{}](b, "k", nil)
 	_, errs["texts"] = store.New[texts, struct{}](b, "k", nil)
+	_, errs["quoted"] = store.New[quoted, struct{}](b, "k", nil)
+	_, errs["outer"] = store.New[outer, struct{}](b, "k", nil)
 	_, errs["secret"] = store.New[secret, struct{}](b, "k", nil)
 	_, errs["endless"] = store.New[treeOfKids, struct{}](b, "k", nil)
 	for name, err := range errs {
