@@ -42,6 +42,11 @@ type (
 		At string `json:"at"`
 		N  int    `json:"n,omitempty"`
 	}
+	untagged struct { // is a diskMount of before there were keys
+		At   string       `json:"at"`
+		Host string       `json:"host,omitempty"`
+		Sub  []diskMount2 `json:"sub,omitempty"`
+	}
 	diskPart struct {
 		Size int    `json:"size"`
 		Zone string `json:"zone"`
@@ -444,14 +449,14 @@ func TestTwoElementsOfOneKeyAreRefused(t *testing.T) {
 // changes nothing of it, unless it is forced: then the list becomes the one that is declared.
 func TestElementsThatCannotBeToldApartAreNotMerged(t *testing.T) {
 	type before struct {
-		Size   int         `json:"size"`
-		Zone   string      `json:"zone"`
-		Mounts []diskMount `json:"mounts,omitempty"`
+		Size   int        `json:"size"`
+		Zone   string     `json:"zone"`
+		Mounts []untagged `json:"mounts,omitempty"`
 	}
 	b := newMemory(t, &memory.Options{Encode: true})
 	earlier := must[*store.Store[before, struct{}]](t)(store.New[before, struct{}](b, "disk", nil))
 	mounts := []diskMount{{At: "x"}, {At: "x", Host: "h"}}
-	must[*store.Object[before, struct{}]](t)(earlier.Create(t.Context(), &store.Object[before, struct{}]{Meta: store.Meta{Name: "a"}, Spec: before{Mounts: mounts}}))
+	must[*store.Object[before, struct{}]](t)(earlier.Create(t.Context(), &store.Object[before, struct{}]{Meta: store.Meta{Name: "a"}, Spec: before{Mounts: []untagged{{At: "x"}, {At: "x", Host: "h"}}}}))
 	s := must[*disks](t)(store.New[diskSpec, struct{}](b, "disk", nil))
 	o := must[*disk](t)(s.Parse([]byte(`{"meta":{"name":"a"},"spec":{"mounts":[{"at":"y"}]}}`), nil))
 	if _, err := s.ApplyFields(t.Context(), o, "file", false); !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "mounts") {
@@ -589,15 +594,15 @@ func TestAKeyMayBeATilde(t *testing.T) {
 // What was stored, with its owners, before there was a tag: who owned the list owns its elements, and one that is dropped goes whole.
 func TestAListThatGetsATagIsOwnedByItsElements(t *testing.T) {
 	type before struct {
-		Size   int         `json:"size"`
-		Zone   string      `json:"zone"`
-		Mounts []diskMount `json:"mounts,omitempty"`
+		Size   int        `json:"size"`
+		Zone   string     `json:"zone"`
+		Mounts []untagged `json:"mounts,omitempty"`
 	}
 	type object = store.Object[before, struct{}]
 	for what, filled := range map[string]before{"all": {}, "all but": {Size: 7}, "fields": {Size: 7, Zone: "z"}} {
 		b := newMemory(t, &memory.Options{Encode: true})
 		earlier := must[*store.Store[before, struct{}]](t)(store.New[before, struct{}](b, "disk", nil))
-		o := &object{Meta: store.Meta{Name: "a"}, Spec: before{Mounts: []diskMount{{At: "a", Host: "h", Sub: []diskMount2{{At: "s"}}}, {At: "b"}}}}
+		o := &object{Meta: store.Meta{Name: "a"}, Spec: before{Mounts: []untagged{{At: "a", Host: "h", Sub: []diskMount2{{At: "s"}}}, {At: "b"}}}}
 		must[store.Applied](t)(earlier.Apply(t.Context(), []*object{o}, "file", 0))
 		must[*object](t)(earlier.Mutate(t.Context(), o.Key(), func(o *object) error { o.Spec.Size, o.Spec.Zone = filled.Size, filled.Zone; return nil }))
 		s := must[*disks](t)(store.New[diskSpec, struct{}](b, "disk", nil))
