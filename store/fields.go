@@ -111,7 +111,7 @@ func (f FieldOwners) of(generation int64, spec any, orders shape.Orders) owners 
 	return all
 }
 
-// paths are those of what is owned. Who owned all, or a list as one field before it had keys, owns that its elements are there.
+// paths are the paths that an owner has. An owner of all, or of a list that was one field before it had keys, owns that the elements are there.
 func (by ownedBy) paths(filled func() []string, orders shape.Orders) (all []string) {
 	lists := make(map[string]bool)
 	for _, path := range by.Fields {

@@ -591,7 +591,7 @@ func TestAKeyMayBeATilde(t *testing.T) {
 	})
 }
 
-// What was stored, with its owners, before there was a tag: who owned the list owns its elements, and one that is dropped goes whole.
+// A list is stored with its owner, and gets a tag later: the owner has its elements, and an element that it drops goes whole.
 func TestAListThatGetsATagIsOwnedByItsElements(t *testing.T) {
 	type before struct {
 		Size   int        `json:"size"`
