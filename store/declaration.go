@@ -175,29 +175,29 @@ func (d Declaration) fieldsOver(old, declared document) (changed bool, err error
 		return false, fmt.Errorf("%w: %s %s: %w", ErrInvalid, d.Kind, d.Key, clash)
 	}
 	spec, record := stored, FieldOwners("")
-	of := old.owners().of(generation, spec)
-	by := declared.owners().of(1, wanted)
+	of := old.owners().of(generation, spec, before)
+	by := declared.owners().of(1, wanted, after)
 	for name := range declared.owners().record().By {
 		if _, is := by[name]; !is {
 			by[name] = nil // it declares nothing
 		}
 	}
 	if len(by) == 0 {
-		spec = wanted
+		spec, changed = wanted, !sameJSON(stored, wanted)
 	}
 	for name, paths := range by { // there is one
-		merged, refused, err := fieldsDeclared{by: name, paths: paths, spec: specJSON{plain: wanted}}.onto(spec, of)
+		merged, edited, refused, err := fieldsDeclared{by: name, paths: paths, spec: specJSON{plain: wanted}}.onto(spec, of)
 		if err != nil {
 			return false, fmt.Errorf("%w: %s %s: %w", ErrDecode, d.Kind, d.Key, err)
 		}
 		if len(refused) > 0 {
 			return false, fmt.Errorf("%w: %s %s: %s: %v has another value than %s declares", ErrOwned, d.Kind, d.Key, refused[0].path, refused[0].by, name)
 		}
-		spec = merged
+		spec, changed = merged, changed || edited
 	}
-	if !sameJSON(stored, spec) {
+	if changed {
 		generation++
-		old.all["spec"], old.meta["generation"], changed = lists.Unkeyed(spec, before, after), generation, true
+		old.all["spec"], old.meta["generation"] = lists.Unkeyed(spec, before, after), generation
 	}
 	if len(by) > 0 {
 		record = of.record(generation, spec)
@@ -213,22 +213,22 @@ func (d Declaration) fieldsOver(old, declared document) (changed bool, err error
 }
 
 // onto is over of decoded JSON: it returns the merged spec, and leaves the stored one as it is.
-func (d fieldsDeclared) onto(stored any, o owners) (merged any, refused []owned, err error) {
+func (d fieldsDeclared) onto(stored any, o owners) (merged any, changed bool, refused []owned, err error) {
 	e, refused := d.over(stored, o)
-	if len(e) == 0 {
-		return stored, refused, nil
+	if !e.change(stored, d.spec.plain) {
+		return stored, false, refused, nil
 	}
 	spec, err := json.Marshal(stored)
 	if err != nil {
-		return nil, nil, err
+		return nil, false, nil, err
 	}
 	values, err := json.Marshal(d.spec.plain)
 	if err != nil {
-		return nil, nil, err
+		return nil, false, nil, err
 	}
 	data, err := e.of(spec, values)
 	merged, err = treeOf(data, err)
-	return merged, refused, err
+	return merged, true, refused, err
 }
 
 // document is an encoded object, of which only the outer fields are known.

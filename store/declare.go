@@ -80,9 +80,10 @@ func (s *core) fillIn(o, filled object) error {
 		if err != nil {
 			return err
 		}
-		of, e := p.owners.of(p.Generation, stored.hidden), edits{}
-		for _, path := range changedPaths(stored.plain, found.plain) {
-			if len(of.others(strings.TrimSuffix(path, "."+shape.Itself), "")) == 0 {
+		of, e := p.owners.of(p.Generation, stored.hidden, stored.orders), edits{}
+		for _, path := range s.changedPaths(o, filled, stored.plain, found.plain) {
+			itself, _ := shape.CutItself(path)
+			if len(of.others(itself, "")) == 0 {
 				e.add(path, valueAt(found.plain, path) == nil)
 			}
 		}
@@ -262,10 +263,10 @@ func (d *declaring) merge(o object) error {
 	if err != nil {
 		return err
 	}
-	if stored.clash != nil {
+	if stored.clash != nil && !d.force { // by force the list becomes what is declared
 		return s.clashes(o, stored)
 	}
-	d.owners = p.owners.of(p.Generation, stored.hidden)
+	d.owners = p.owners.of(p.Generation, stored.hidden, stored.orders)
 	e, refused := fields.over(stored.plain, d.owners)
 	if len(refused) > 0 {
 		d.refused = s.ownedError(d, o, refused)
@@ -347,7 +348,7 @@ func (s *core) carryOwners(f found, next object, c changed) error {
 	if err != nil {
 		return err
 	}
-	of := was.of(f.Generation, stored.hidden)
+	of := was.of(f.Generation, stored.hidden, stored.orders)
 	if handed {
 		if fields := of[before]; now != "" && len(fields) > 0 {
 			of[now] = append(slices.Clip(of[now]), fields...)
@@ -355,7 +356,7 @@ func (s *core) carryOwners(f found, next object, c changed) error {
 		delete(of, before)
 	}
 	if byHand {
-		for _, path := range changedPaths(stored.plain, edited.plain) {
+		for _, path := range s.changedPaths(f.object, next, stored.plain, edited.plain) {
 			path = inOnePiece(inOnePiece(path, stored.hidden), edited.hidden)
 			for _, name := range of.others(path, editOwner) {
 				of.take(path, name)

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/tendhq/tend/store/internal/shape"
 )
@@ -96,26 +97,61 @@ func declaredEmpty(paths []string) FieldOwners {
 // owners are the paths of the fields that each owner has.
 type owners map[string][]string
 
-// of returns the owners of the fields of a spec at a generation.
-func (f FieldOwners) of(generation int64, spec any) owners {
+// of returns the owners of the fields of a spec at a generation, whose lists with keys have the orders.
+func (f FieldOwners) of(generation int64, spec any, orders shape.Orders) owners {
 	r := f.record()
 	if r.At != generation || len(r.By) == 0 {
 		return owners{}
 	}
 	all := make(owners, len(r.By))
-	var filled []string
+	filled := sync.OnceValue(func() []string { return leaves(spec) })
 	for name, by := range r.By {
-		if all[name] = by.Fields; len(by.Fields) > 0 {
+		all[name] = by.paths(filled, orders)
+	}
+	return all
+}
+
+// paths are the paths that an owner has. An owner of all, or of a list that was one field before it had keys, owns that the elements are there.
+func (by ownedBy) paths(filled func() []string, orders shape.Orders) (all []string) {
+	lists := make(map[string]bool)
+	for _, path := range by.Fields {
+		if len(orders[path]) > 0 {
+			lists[path] = true
+		} else {
+			all = append(all, path)
+		}
+	}
+	if len(by.Fields) > 0 && len(lists) == 0 {
+		return all
+	}
+	elements, there := orders.Elements(), make(map[string]bool)
+	for _, path := range filled() {
+		if len(by.Fields) > 0 && !slices.ContainsFunc(upwards(path), func(p string) bool { return lists[p] }) ||
+			slices.ContainsFunc(by.But, func(but string) bool { return within(path, but) }) {
 			continue
 		}
-		if filled == nil {
-			filled = leaves(spec)
-		}
-		for _, path := range filled {
-			if !slices.ContainsFunc(by.But, func(but string) bool { return within(path, but) }) {
-				all[name] = append(all[name], path)
+		all = append(all, path)
+		for _, p := range upwards(path) {
+			if elements[p] {
+				there[p] = true
 			}
 		}
+	}
+	for _, but := range by.But { // such an element is another's, or has parts with no owner
+		for _, p := range upwards(but) {
+			delete(there, p)
+		}
+	}
+	for p := range there {
+		all = append(all, shape.PathOfItself(p))
+	}
+	return all
+}
+
+// upwards are a path and those above it.
+func upwards(path string) (all []string) {
+	for at := len(path); at > 0; at = strings.LastIndexByte(path[:at], '.') {
+		all = append(all, path[:at])
 	}
 	return all
 }
@@ -199,8 +235,30 @@ func leavesBelow(tree any, path string, all []string) []string {
 }
 
 // changedPaths are the paths at which b has another value than a. What comes, or goes, does so part by part, and what
-// goes also as itself.
-func changedPaths(a, b any) []string { return changedBelow(a, b, "", nil) }
+// goes also as itself; so does what comes and holds nothing that JSON has.
+func (s *core) changedPaths(a, b object, before, now any) []string {
+	paths, was := changedBelow(before, now, "", nil), make(map[string]bool)
+	for _, path := range s.spec.Set(a.parts().spec) {
+		was[path] = true
+	}
+	all := slices.Clip(paths)
+	empty := func(path string) {
+		of, is := shape.CutItself(path)
+		if is && !slices.ContainsFunc(paths, func(p string) bool { return within(p, of) }) {
+			all = append(all, path)
+		}
+	}
+	for _, path := range s.spec.Set(b.parts().spec) {
+		if !was[path] {
+			empty(path)
+		}
+		delete(was, path)
+	}
+	for path := range was {
+		empty(path)
+	}
+	return all
+}
 
 func changedBelow(a, b any, path string, all []string) []string {
 	x, isX := a.(map[string]any)
@@ -225,12 +283,19 @@ func changedBelow(a, b any, path string, all []string) []string {
 	return all
 }
 
-// valueAt is what decoded JSON has at a path. That of what is there whatever its parts are is an empty object.
+// valueAt is what decoded JSON has at a path. That an object is there whatever its parts are is true; and that a list is, what
+// is like no other and not like none.
 func valueAt(tree any, path string) any {
 	for _, name := range shape.SplitPath(path) {
 		parts, ok := tree.(map[string]any)
 		if name == shape.Itself {
-			return map[bool]any{true: true, false: nil}[ok]
+			switch {
+			case ok:
+				return true
+			case tree != nil:
+				return [1]any{tree}
+			}
+			return nil
 		}
 		tree = parts[name]
 	}
@@ -352,7 +417,7 @@ func (d fieldsDeclared) over(stored any, o owners) (e edits, refused []owned) {
 		if slices.ContainsFunc(d.paths, func(p string) bool { return overlap(p, path) }) {
 			continue
 		}
-		itself, isItself := strings.CutSuffix(path, "."+shape.Itself)
+		itself, isItself := shape.CutItself(path)
 		if len(o.others(itself, d.by)) == 0 && (!isItself || !slices.ContainsFunc(d.paths, func(p string) bool { return within(p, itself) })) {
 			e.add(path, valueAt(d.spec.plain, path) == nil) // of a struct's field it is the zero value
 		}
@@ -361,4 +426,18 @@ func (d fieldsDeclared) over(stored any, o owners) (e edits, refused []owned) {
 		delete(o, d.by)
 	}
 	return e, refused
+}
+
+// change reports whether the edits change a spec, with values of another.
+func (e edits) change(spec, values any) bool {
+	for _, x := range e {
+		value := valueAt(values, x.path)
+		if x.taken {
+			value = nil
+		}
+		if !sameJSON(valueAt(spec, x.path), value) {
+			return true
+		}
+	}
+	return false
 }

@@ -27,6 +27,9 @@ type (
 		Keys     map[string]string   `json:"keys,omitempty" tend:"secret"`
 		Password string              `json:"password,omitempty" tend:"secret"`
 		Mounts   []diskMount         `json:"mounts,omitempty" tend:"key=At"`
+		Tags     map[string]struct{} `json:"tags,omitempty"`
+		Marked   *struct{}           `json:"marked,omitempty"`
+		Lists    map[string][]string `json:"lists,omitempty"`
 	}
 	diskMount struct {
 		At   string            `json:"at"`
@@ -38,6 +41,11 @@ type (
 	diskMount2 struct {
 		At string `json:"at"`
 		N  int    `json:"n,omitempty"`
+	}
+	untagged struct { // is a diskMount of before there were keys
+		At   string       `json:"at"`
+		Host string       `json:"host,omitempty"`
+		Sub  []diskMount2 `json:"sub,omitempty"`
 	}
 	diskPart struct {
 		Size int    `json:"size"`
@@ -438,17 +446,17 @@ func TestTwoElementsOfOneKeyAreRefused(t *testing.T) {
 }
 
 // What was stored before there was a tag may have two elements of one key: it can be written besides, and a declaration
-// changes nothing of it.
+// changes nothing of it, unless it is forced: then the list becomes the one that is declared.
 func TestElementsThatCannotBeToldApartAreNotMerged(t *testing.T) {
 	type before struct {
-		Size   int         `json:"size"`
-		Zone   string      `json:"zone"`
-		Mounts []diskMount `json:"mounts,omitempty"`
+		Size   int        `json:"size"`
+		Zone   string     `json:"zone"`
+		Mounts []untagged `json:"mounts,omitempty"`
 	}
 	b := newMemory(t, &memory.Options{Encode: true})
 	earlier := must[*store.Store[before, struct{}]](t)(store.New[before, struct{}](b, "disk", nil))
 	mounts := []diskMount{{At: "x"}, {At: "x", Host: "h"}}
-	must[*store.Object[before, struct{}]](t)(earlier.Create(t.Context(), &store.Object[before, struct{}]{Meta: store.Meta{Name: "a"}, Spec: before{Mounts: mounts}}))
+	must[*store.Object[before, struct{}]](t)(earlier.Create(t.Context(), &store.Object[before, struct{}]{Meta: store.Meta{Name: "a"}, Spec: before{Mounts: []untagged{{At: "x"}, {At: "x", Host: "h"}}}}))
 	s := must[*disks](t)(store.New[diskSpec, struct{}](b, "disk", nil))
 	o := must[*disk](t)(s.Parse([]byte(`{"meta":{"name":"a"},"spec":{"mounts":[{"at":"y"}]}}`), nil))
 	if _, err := s.ApplyFields(t.Context(), o, "file", false); !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "mounts") {
@@ -462,6 +470,7 @@ func TestElementsThatCannotBeToldApartAreNotMerged(t *testing.T) {
 	stored := must[*disk](t)(s.Get(t.Context(), o.Key()))
 	stored.SetReady()
 	wantSpec(t, must[*disk](t)(s.UpdateStatus(t.Context(), stored)), diskSpec{Mounts: mounts})
+	wantSpec(t, must[*disk](t)(s.ApplyFields(t.Context(), o, "file", true)), diskSpec{Mounts: []diskMount{{At: "y"}}})
 }
 
 // A tag that no element can have is refused with the kind.
@@ -482,12 +491,27 @@ func TestAKeyThatIsNoneIsRefused(t *testing.T) {
 				Name string `tend:"secret"`
 			} `tend:"key=Name"`
 		}
+		quoted struct {
+			List []struct {
+				Name string `json:",string"`
+			} `tend:"key=Name"`
+		}
+		outer struct {
+			List []struct {
+				Name  string
+				Parts map[string][2]struct {
+					List []part `tend:"key=Name"`
+				}
+			}
+		}
 	)
 	b := newMemory(t, nil)
 	_, err := store.New[missing, struct{}](b, "k", nil)
 	errs := map[string]error{"missing": err}
 	_, errs["number"] = store.New[number, struct{}](b, "k", nil)
 	_, errs["texts"] = store.New[texts, struct{}](b, "k", nil)
+	_, errs["quoted"] = store.New[quoted, struct{}](b, "k", nil)
+	_, errs["outer"] = store.New[outer, struct{}](b, "k", nil)
 	_, errs["secret"] = store.New[secret, struct{}](b, "k", nil)
 	_, errs["endless"] = store.New[treeOfKids, struct{}](b, "k", nil)
 	for name, err := range errs {
@@ -500,4 +524,95 @@ func TestAKeyThatIsNoneIsRefused(t *testing.T) {
 type treeOfKids struct {
 	Name string
 	Kids []treeOfKids `tend:"key=Name"`
+}
+
+// An entry or a pointer that holds nothing is declared by being there: it is put into an object that exists, goes with
+// the declaration, and one that a person took out stays out.
+//
+// promise S6
+func TestWhatHoldsNothingIsThereOrNot(t *testing.T) {
+	onDisks(t, nil, func(t *testing.T, s *disks) {
+		for _, x := range []struct {
+			text string
+			want diskSpec
+		}{
+			{`{"size":1,"tags":{"a":{}}}`, diskSpec{Size: 1, Tags: map[string]struct{}{"a": {}}}},
+			{`{"size":1,"marked":{}}`, diskSpec{Size: 1, Marked: &struct{}{}}},
+			{`{"size":1,"lists":{"a":[]}}`, diskSpec{Size: 1, Lists: map[string][]string{"a": {}}}},
+		} {
+			declareText(t, s, `{"size":1}`)
+			o := must[*disk](t)(s.Parse([]byte(`{"meta":{"name":"a"},"spec":`+x.text+`}`), nil))
+			is := must[*disk](t)(s.Get(t.Context(), o.Key()))
+			if s.Declares(o, is) {
+				t.Errorf("%s: it is not there yet", x.text)
+			}
+			stored := must[[]byte](t)(must[store.Declaration](t)(s.Declaration(&disk{Meta: o.Meta, Spec: is.Spec})).Stored())
+			over, err := must[store.Declaration](t)(s.Declaration(o)).Over(stored)
+			if err != nil || !strings.Contains(string(over), x.text[10:len(x.text)-1]) {
+				t.Errorf("a Declaration of %s makes %s, %v", x.text, over, err)
+			}
+			is = declareText(t, s, x.text)
+			if wantSpec(t, is, x.want); !s.Declares(o, is) {
+				t.Errorf("%s: it is not what is declared", x.text)
+			}
+			if again := declareText(t, s, x.text); again.Revision != is.Revision {
+				t.Errorf("%s: written again", x.text)
+			}
+			wantSpec(t, declareText(t, s, `{"size":1}`), diskSpec{Size: 1})
+
+			is = declareText(t, s, x.text)
+			is.Spec = diskSpec{Size: 1}
+			must[*disk](t)(s.UpdateByHand(t.Context(), is))
+			if is, err := s.ApplyFields(t.Context(), o, "file", false); !errors.Is(err, store.ErrOwned) {
+				t.Errorf("%s: it was taken out: %v, %+v", x.text, err, is.Spec)
+			}
+			is = must[*disk](t)(s.ApplyFields(t.Context(), o, "file", true))
+			wantSpec(t, is, x.want)
+		}
+	})
+}
+
+// A key that is written as the mark of what is there whatever its parts are is a key like another: with it, nothing of
+// another's goes.
+//
+// promise S6
+func TestAKeyMayBeATilde(t *testing.T) {
+	onDisks(t, nil, func(t *testing.T, s *disks) {
+		declareText(t, s, `{"parts":{"~":{"size":1}},"lists":{"~":["x"]},"mounts":[{"at":"~","host":"h"}]}`)
+		other := &disk{Meta: store.Meta{Name: "a"}, Spec: diskSpec{
+			Parts: map[string]diskPart{"b": {Size: 2}}, Lists: map[string][]string{"b": {"y"}}, Mounts: []diskMount{{At: "b"}},
+		}}
+		must[*disk](t)(s.ApplyFields(t.Context(), other, "other", false))
+		if again := must[*disk](t)(s.ApplyFields(t.Context(), &disk{Meta: other.Meta, Spec: diskSpec{Lists: map[string][]string{"~": {"z"}}}}, "third", true)); again.Spec.Lists["~"][0] != "z" {
+			t.Errorf("it is not written: %+v", again.Spec)
+		}
+		must[*disk](t)(s.ApplyFields(t.Context(), &disk{Meta: other.Meta}, "third", true))
+		wantSpec(t, declareText(t, s, `{}`), other.Spec)
+	})
+}
+
+// A list is stored with its owner, and gets a tag later: the owner has its elements, and an element that it drops goes whole.
+func TestAListThatGetsATagIsOwnedByItsElements(t *testing.T) {
+	type before struct {
+		Size   int        `json:"size"`
+		Zone   string     `json:"zone"`
+		Mounts []untagged `json:"mounts,omitempty"`
+	}
+	type object = store.Object[before, struct{}]
+	for what, filled := range map[string]before{"all": {}, "all but": {Size: 7}, "fields": {Size: 7, Zone: "z"}} {
+		b := newMemory(t, &memory.Options{Encode: true})
+		earlier := must[*store.Store[before, struct{}]](t)(store.New[before, struct{}](b, "disk", nil))
+		o := &object{Meta: store.Meta{Name: "a"}, Spec: before{Mounts: []untagged{{At: "a", Host: "h", Sub: []diskMount2{{At: "s"}}}, {At: "b"}}}}
+		must[store.Applied](t)(earlier.Apply(t.Context(), []*object{o}, "file", 0))
+		must[*object](t)(earlier.Mutate(t.Context(), o.Key(), func(o *object) error { o.Spec.Size, o.Spec.Zone = filled.Size, filled.Zone; return nil }))
+		s := must[*disks](t)(store.New[diskSpec, struct{}](b, "disk", nil))
+		r := must[store.Record](t)(b.Get(t.Context(), "disk", o.Key()))
+		next := must[*disk](t)(s.Parse([]byte(`{"meta":{"name":"a","labels":{"tend/declared-by":"file"}},"spec":{"mounts":[{"at":"b"}]}}`), nil))
+		want := diskSpec{Size: filled.Size, Zone: filled.Zone, Mounts: []diskMount{{At: "b"}}}
+		r.Bytes = must[[]byte](t)(must[store.Declaration](t)(s.Declaration(next)).Over(r.Bytes))
+		t.Run(what, func(t *testing.T) {
+			wantSpec(t, must[*disk](t)(s.Decode(r)), want)
+			wantSpec(t, declareText(t, s, `{"mounts":[{"at":"b"}]}`), want)
+		})
+	}
 }

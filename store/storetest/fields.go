@@ -46,6 +46,7 @@ var sharedFields = map[string]struct {
 	"secret": {func(s *shared) string { return s.Secret }, func(s *shared, v string) { s.Secret = v }},
 	"map.k":  {mapGet("k"), mapSet("k")},
 	"map.~1": {mapGet("."), mapSet(".")},
+	"map.~0": {mapGet("~"), mapSet("~")},
 	"list.k": {elemGet("k"), elemSet("k")},
 	"list.~": {elemGet("~."), elemSet("~.")},
 	"ptr": {func(s *shared) string {

@@ -14,7 +14,7 @@ import (
 //
 //	[{"name":"a","size":1}, {"name":"b"}]  ◀─ Unkey ── Key ─▶  {"a":{"name":"a","size":1}, "b":{"name":"b"}}
 //
-// A list in a list without a key is not among them, nor one in what is secret.
+// A list in a list without a key has none, and one in what is secret is not among them.
 type Lists struct {
 	Key   string            `json:"key,omitempty"` // the name in JSON of the field; empty: this is no such list
 	Each  *Lists            `json:"each,omitempty"`
@@ -44,7 +44,8 @@ func (l *lister) of(n *node, path string) *Lists {
 	for n.Kind() == reflect.Pointer && !n.encodes {
 		n = n.elem
 	}
-	if !n.parted() {
+	list := (n.Kind() == reflect.Slice || n.Kind() == reflect.Array) && !n.encodes
+	if !n.parted() && !list {
 		return nil
 	}
 	if i := slices.Index(l.in, n); i >= 0 {
@@ -57,6 +58,12 @@ func (l *lister) of(n *node, path string) *Lists {
 	}
 	l.in = append(l.in, n)
 	defer func() { l.in = l.in[:len(l.in)-1] }()
+	if list {
+		if n.elem != nil && l.of(n.elem, path) != nil {
+			l.err = fmt.Errorf("field %s: a list without a key, whose elements have lists with keys", path)
+		}
+		return nil
+	}
 	if n.Kind() == reflect.Map {
 		if each := l.of(n.elem, path); each != nil {
 			return &Lists{Each: each}
@@ -86,7 +93,7 @@ func (l *lister) field(f *field, path string, all *Lists) {
 		}
 	default:
 		if f.by = keyField(f); f.by == nil {
-			l.err = fmt.Errorf(`field %s: tagged tend:"key=%s", and is no list of structs with such a field of type string that is no secret`, path, f.key)
+			l.err = fmt.Errorf(`field %s: tagged tend:"key=%s", and is no list of structs with such a field of type string that is no secret and not quoted`, path, f.key)
 			return
 		}
 		all.Parts[f.name] = &Lists{Key: f.by.name, Each: l.of(f.node.elem, path)}
@@ -99,7 +106,7 @@ func keyField(f *field) *field {
 		return nil
 	}
 	for _, x := range f.node.elem.fields {
-		if x.Name == f.key && x.kept && !x.tagged && x.inner == nil && x.node.Kind() == reflect.String && !x.node.encodes {
+		if x.Name == f.key && x.kept && !x.tagged && x.inner == nil && !x.quoted && x.node.Kind() == reflect.String && !x.node.encodes {
 			return x
 		}
 	}
@@ -140,6 +147,17 @@ func (n *node) checkKeys(v reflect.Value, path string) (err error) {
 
 // Orders has the keys of lists by their paths, in the order of the elements.
 type Orders map[string][]string
+
+// Elements are the paths of the elements.
+func (o Orders) Elements() map[string]bool {
+	all := make(map[string]bool)
+	for path, keys := range o {
+		for _, key := range keys {
+			all[Join(path, key)] = true
+		}
+	}
+	return all
+}
 
 // Keyed returns decoded JSON with objects in place of lists, and the order of their elements. The tree that is given
 // stays as it is. A list with elements that cannot be told apart stays a list, and is an error beside the tree.

@@ -8,11 +8,14 @@ import (
 	"strings"
 )
 
-// A path names a part of a value by its names in JSON, with dots between. Its last name is [Itself] for
-// an entry of a map, or what a pointer points to, that has parts of its own: that it is there.
+// A path names a part of a value by its names in JSON, with dots between. Its last name is ~ for
+// an entry of a map, or what a pointer points to, that has parts of its own or nothing in it: that it is there.
 
-// Itself is the last name of the path of what is there, whatever its parts are.
-const Itself = "~"
+// itself is the last name of the path of what is there, whatever its parts are. A name that is written so is ~0.
+const itself = "~"
+
+// Itself is what [SplitPath] makes of it: no name in JSON, which is UTF-8.
+const Itself = "\xff~"
 
 var pathName = strings.NewReplacer("~", "~0", ".", "~1")
 
@@ -25,7 +28,7 @@ func Join(base, name string) string {
 }
 
 // PathOfItself is the path of what is there, whatever its parts are.
-func PathOfItself(path string) string { return below(path, Itself) }
+func PathOfItself(path string) string { return below(path, itself) }
 
 func below(base, name string) string {
 	if base == "" {
@@ -33,6 +36,9 @@ func below(base, name string) string {
 	}
 	return base + "." + name
 }
+
+// CutItself is what a path of [PathOfItself] was made of.
+func CutItself(path string) (of string, is bool) { return strings.CutSuffix(path, "."+itself) }
 
 // SplitPath is the names of a path.
 func SplitPath(path string) []string {
@@ -44,7 +50,9 @@ func SplitPath(path string) []string {
 		switch {
 		case name == "~2":
 			names[i] = ""
-		case name != Itself:
+		case name == itself:
+			names[i] = Itself
+		default:
 			names[i] = strings.NewReplacer("~0", "~", "~1", ".").Replace(name)
 		}
 	}
@@ -71,6 +79,18 @@ func (n *node) parted() bool {
 	return false
 }
 
+// empty reports whether what has no parts is a struct without fields or a list without elements: all that it says is
+// that it is there.
+func (n *node) empty(v reflect.Value) bool {
+	switch {
+	case n.encodes:
+		return false
+	case n.Kind() == reflect.Struct:
+		return len(n.fields) == 0
+	}
+	return n.Kind() == reflect.Slice && v.Len() == 0
+}
+
 func (n *node) set(v reflect.Value, path string, present bool, yield func(string)) {
 	switch {
 	case n.Kind() == reflect.Pointer && !n.encodes:
@@ -79,12 +99,14 @@ func (n *node) set(v reflect.Value, path string, present bool, yield func(string
 		}
 		return
 	case !n.parted():
-		if present || !unset(v) {
+		if present && n.empty(v) {
+			yield(PathOfItself(path))
+		} else if present || !unset(v) {
 			yield(path)
 		}
 		return
 	case present:
-		yield(below(path, Itself))
+		yield(PathOfItself(path))
 	}
 	n.eachPart(v, path, func(part *node, v reflect.Value, path string, present, whole bool) {
 		if !whole {
@@ -147,6 +169,15 @@ func unset(v reflect.Value) bool {
 	return v.IsZero()
 }
 
+// isNull reports whether v is null in JSON, which an Apply adds to no map.
+func isNull(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Map, reflect.Interface:
+		return v.IsNil()
+	}
+	return false
+}
+
 // Covers reports whether *b has each part that is set in *a, with its value.
 func (s *Shape) Covers(b, a any) bool {
 	return s.top.covers(reflect.ValueOf(b).Elem(), reflect.ValueOf(a).Elem(), false)
@@ -165,8 +196,11 @@ func (n *node) covers(b, a reflect.Value, present bool) bool {
 	}
 	if n.Kind() == reflect.Map {
 		for it := a.MapRange(); it.Next(); {
-			there := b.MapIndex(it.Key())
-			if !there.IsValid() || !n.elem.covers(addressable(there), addressable(it.Value()), true) {
+			there, x := b.MapIndex(it.Key()), it.Value()
+			if !there.IsValid() && isNull(x) {
+				continue
+			}
+			if !there.IsValid() || !n.elem.covers(addressable(there), addressable(x), true) {
 				return false
 			}
 		}
