@@ -351,7 +351,7 @@ func (w *writers) strange(path, v string) {
 // fieldChecks are about several writers of one object.
 var fieldChecks = []check{
 	{"Store/writers of one object come to rest in one state", func(e *env) {
-		did, seeds := map[string]int{}, uint64(4)
+		did, seeds := map[string]int{}, uint64(5)
 		if e.o.Bubble { // it is in memory
 			seeds = 40
 		}
