@@ -212,7 +212,7 @@ func TestWhatIsAskedForWronglyIsRefused(t *testing.T) {
 			get(t, h, c.want, c.pairs...)
 		}
 		// A browser gets a page with a way back, with what it sent escaped; others get a line.
-		r := httptest.NewRequest(http.MethodGet, "http://localhost/debug?"+query("c", "<b>nobody").Encode(), nil)
+		r := httptest.NewRequest(http.MethodGet, "http://localhost/debug?"+query("c", "<b>none").Encode(), nil)
 		if line := send(t, h, http.StatusNotFound, r).Body.String(); strings.Contains(line, "</html>") || strings.Count(line, "\n") != 1 {
 			t.Errorf("what is no browser got %q", line)
 		}
