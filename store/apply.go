@@ -58,7 +58,7 @@ func (e *CapError) Error() string {
 // An object of a newer version is neither written nor deleted ([ErrNewer]). After that a failure with one object
 // does not stop the others; the errors are joined, and applying the set again finishes the work.
 func (s *Store[S, T]) Apply(ctx context.Context, set []*Object[S, T], owner string, maxDelete int) (Applied, error) {
-	return s.apply(ctx, untyped(set), owner, maxDelete)
+	return s.core.apply(ctx, untyped(set), owner, maxDelete)
 }
 
 func (s *core) apply(ctx context.Context, set []object, owner string, maxDelete int) (Applied, error) {

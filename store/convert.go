@@ -86,7 +86,7 @@ func Rewrite[S, T any](ctx context.Context, s *Store[S, T]) (int, error) {
 	if s == nil {
 		return 0, fmt.Errorf("%w: Rewrite: a nil store", ErrInvalid)
 	}
-	return s.rewriteAll(ctx)
+	return s.core.rewriteAll(ctx)
 }
 
 func (s *core) rewriteAll(ctx context.Context) (n int, err error) {

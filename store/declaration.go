@@ -29,7 +29,7 @@ var ErrDeleting = errors.New("store: being deleted")
 // declared counts later: fields of the spec, labels and annotations, and finalizers and
 // owners where the object does not exist yet. The declarer is the label [LabelOwner] of o; without one
 // it is "declaration".
-func (s *Store[S, T]) Declaration(o *Object[S, T]) (Declaration, error) { return s.declaration(o) }
+func (s *Store[S, T]) Declaration(o *Object[S, T]) (Declaration, error) { return s.core.declaration(o) }
 
 func (s *core) declaration(o object) (Declaration, error) {
 	want, err := s.asWritten(o)

@@ -18,7 +18,7 @@ import (
 // [ErrDeleting], and one without an owner that o has in Meta.Owners is [ErrExists], as it is not the one that is meant.
 // Conflicts of revisions aside it fails like [Store.Create] and [Store.Update].
 func (s *Store[S, T]) ApplyFields(ctx context.Context, o *Object[S, T], owner string, force bool) (*Object[S, T], error) {
-	return typed[S, T](s.applyFields(ctx, o, owner, force))
+	return typed[S, T](s.core.applyFields(ctx, o, owner, force))
 }
 
 func (s *core) applyFields(ctx context.Context, o object, owner string, force bool) (object, error) {
@@ -63,7 +63,7 @@ func checkOwner(owner string) error {
 
 // FillIn puts into o, an object as it was read, the values of filled in the fields of the spec that have no
 // declarer: for what a client learns of an external system. Filled began as a copy of o.
-func (s *Store[S, T]) FillIn(o, filled *Object[S, T]) error { return s.fillIn(o, filled) }
+func (s *Store[S, T]) FillIn(o, filled *Object[S, T]) error { return s.core.fillIn(o, filled) }
 
 func (s *core) fillIn(o, filled object) error {
 	p := o.parts()
@@ -93,7 +93,7 @@ func (s *core) fillIn(o, filled object) error {
 
 // Declares reports whether o has the fields that want declares, as [Store.Apply] would store them. What it
 // declares no longer is not looked for.
-func (s *Store[S, T]) Declares(want, o *Object[S, T]) bool { return s.declares(want, o) }
+func (s *Store[S, T]) Declares(want, o *Object[S, T]) bool { return s.core.declares(want, o) }
 
 func (s *core) declares(want, o object) (is bool) {
 	err := s.call(func() error {

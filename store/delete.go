@@ -13,7 +13,9 @@ var zeroTime time.Time
 // is only marked: Deleted is set and the generation grows, and the write that removes
 // the last finalizer deletes it. Deleting what is already marked does nothing,
 // at whatever revision. The errors are those of [Store.Update].
-func (s *Store[S, T]) Delete(ctx context.Context, o *Object[S, T]) error { return s.delete(ctx, o) }
+func (s *Store[S, T]) Delete(ctx context.Context, o *Object[S, T]) error {
+	return s.core.delete(ctx, o)
+}
 
 func (s *core) delete(ctx context.Context, o object) error {
 	f, err := s.findMarked(ctx, o)
@@ -69,7 +71,7 @@ func (s *core) findMarked(ctx context.Context, o object) (found, error) {
 // behind; the deletion is logged as a warning. An object that can be decoded is
 // [ErrInvalid], one that was written meanwhile a [*ConflictError].
 func (s *Store[S, T]) DeleteUndecodable(ctx context.Context, k Key) error {
-	return s.deleteUndecodable(ctx, k)
+	return s.core.deleteUndecodable(ctx, k)
 }
 
 func (s *core) deleteUndecodable(ctx context.Context, k Key) error {
@@ -93,7 +95,7 @@ func (s *core) deleteUndecodable(ctx context.Context, k Key) error {
 // left behind; the removal is logged as a warning. Removing what is not there
 // does nothing. It returns the object as stored then.
 func (s *Store[S, T]) RemoveFinalizer(ctx context.Context, k Key, name string) (*Object[S, T], error) {
-	return typed[S, T](s.removeFinalizer(ctx, k, name))
+	return typed[S, T](s.core.removeFinalizer(ctx, k, name))
 }
 
 func (s *core) removeFinalizer(ctx context.Context, k Key, name string) (object, error) {

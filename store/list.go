@@ -12,7 +12,7 @@ import (
 // start over.
 func (s *Store[S, T]) All(ctx context.Context, sel Selector) iter.Seq2[*Object[S, T], error] {
 	return func(yield func(*Object[S, T], error) bool) {
-		s.all(ctx, sel, func(o object, err error) bool { return yield(typed[S, T](o, err)) })
+		s.core.all(ctx, sel, func(o object, err error) bool { return yield(typed[S, T](o, err)) })
 	}
 }
 

@@ -118,5 +118,5 @@ func (s *core) hides(objects ...object) bool {
 
 // hidesOf is hides without a list of another type, which would cost every kind an allocation.
 func (s *Store[S, T]) hidesOf(objects []*Object[S, T]) bool {
-	return s.secret || slices.ContainsFunc(objects, func(o *Object[S, T]) bool { return o != nil && o.Intent.Outputs.values != "" })
+	return s.core.secret || slices.ContainsFunc(objects, func(o *Object[S, T]) bool { return o != nil && o.Intent.Outputs.values != "" })
 }

@@ -15,7 +15,7 @@ import (
 // exist yet reads all objects of the kind first. To wait for many, watch once:
 // [Store.Watch], or a cache's changes.
 func (s *Store[S, T]) WaitReady(ctx context.Context, k Key) (*Object[S, T], error) {
-	return typed[S, T](s.waitReady(ctx, k))
+	return typed[S, T](s.core.waitReady(ctx, k))
 }
 
 func (s *core) waitReady(ctx context.Context, k Key) (object, error) {

@@ -43,7 +43,7 @@ func (s *Store[S, T]) Redact(text string, objects ...*Object[S, T]) string {
 	if !s.hidesOf(objects) {
 		return text
 	}
-	return s.redact(text, untyped(objects)...)
+	return s.core.redact(text, untyped(objects)...)
 }
 
 func (s *core) redact(text string, objects ...object) string {
@@ -62,7 +62,7 @@ func (s *Store[S, T]) RedactConditions(o *Object[S, T]) []Condition {
 	if o == nil {
 		return nil
 	}
-	return s.redactConditions(o, slices.Clone(o.Conditions))
+	return s.core.redactConditions(o, slices.Clone(o.Conditions))
 }
 
 func (s *core) redactConditions(o object, conditions []Condition) []Condition {
@@ -88,7 +88,7 @@ func (s *Store[S, T]) RedactError(err error, objects ...*Object[S, T]) error {
 	if err == nil || !s.hidesOf(objects) {
 		return err
 	}
-	return s.redactError(err, untyped(objects)...)
+	return s.core.redactError(err, untyped(objects)...)
 }
 
 func (s *core) redactError(err error, objects ...object) error {
@@ -109,7 +109,7 @@ func (s *Store[S, T]) RedactPanic(objects ...*Object[S, T]) {
 		return
 	}
 	if p := recover(); p != nil {
-		panic(s.redactPanic(p, untyped(objects)...))
+		panic(s.core.redactPanic(p, untyped(objects)...))
 	}
 }
 
@@ -123,7 +123,7 @@ func (s *core) redactPanic(p any, objects ...object) any {
 }
 
 // HasSecrets tells whether the kind has a field tagged tend:"secret".
-func (s *Store[S, T]) HasSecrets() bool { return s.secret }
+func (s *Store[S, T]) HasSecrets() bool { return s.core.secret }
 
 type redactedError struct {
 	text string

@@ -20,7 +20,7 @@ import (
 // (all of these whole, where [Store.Redact] would give up its search).
 // It is the form in which people and programs read and edit objects; [Store.Parse]
 // reads it.
-func (s *Store[S, T]) Show(o *Object[S, T]) ([]byte, error) { return s.shown(o) }
+func (s *Store[S, T]) Show(o *Object[S, T]) ([]byte, error) { return s.core.shown(o) }
 
 func (s *core) shown(o object) ([]byte, error) {
 	if o.meta() == nil {
@@ -126,7 +126,7 @@ func (c *secrets) redactTree(x any) any {
 // ([Clip]); "unset" where there is none. A list is one field. All are empty if the JSON of
 // the specs is the same. It fails if a spec cannot be marshalled.
 func (s *Store[S, T]) SpecChange(old, now *Object[S, T]) (field, was, is string, err error) {
-	return s.specChange(old, now)
+	return s.core.specChange(old, now)
 }
 
 func (s *core) specChange(old, now object) (field, was, is string, err error) {
@@ -185,7 +185,7 @@ func changedPath(a, b any) (path []string, differ bool) {
 // created. A field that the kind does not have, and "(secret)" where no secret is
 // stored, are [ErrInvalid].
 func (s *Store[S, T]) Parse(data []byte, stored *Object[S, T]) (*Object[S, T], error) {
-	return typed[S, T](s.parsed(data, stored))
+	return typed[S, T](s.core.parsed(data, stored))
 }
 
 func (s *core) parsed(data []byte, stored object) (o object, err error) {

@@ -15,7 +15,7 @@ import (
 // Store reads and writes the objects of one kind in a [Backend]. It holds no
 // state of its own: any number of stores, in any number of processes, may serve
 // one kind. It is safe for concurrent use.
-type Store[S, T any] struct{ *core }
+type Store[S, T any] struct{ core *core }
 
 // core is a [Store] without its types, so that its methods are compiled once and not for each
 // kind. Those of Store only give objects their types.
@@ -135,13 +135,13 @@ func (s *core) init(spec, status shape.Shape, errTypes error) error {
 }
 
 // Kind returns the kind that the store is for.
-func (s *Store[S, T]) Kind() string { return s.kind }
+func (s *Store[S, T]) Kind() string { return s.core.kind }
 
 // Encrypted reports whether Options.Encryption was set.
-func (s *Store[S, T]) Encrypted() bool { return s.crypt != nil }
+func (s *Store[S, T]) Encrypted() bool { return s.core.crypt != nil }
 
 // RequiresGuard reports whether Options.RequireGuard was set.
-func (s *Store[S, T]) RequiresGuard() bool { return s.guarded }
+func (s *Store[S, T]) RequiresGuard() bool { return s.core.guarded }
 
 // Unguarded returns the same store without Options.RequireGuard, for what is written outside of
 // a run, where there is no lease: by an operator, by an API that serves operators, by the
@@ -150,7 +150,7 @@ func (s *Store[S, T]) RequiresGuard() bool { return s.guarded }
 // has read before such a write it cannot overwrite. Guards in a context hold all the same. A
 // reconciler writes by the store itself.
 func (s *Store[S, T]) Unguarded() *Store[S, T] {
-	if !s.guarded {
+	if !s.core.guarded {
 		return s
 	}
 	u := *s.core
@@ -162,17 +162,17 @@ func (s *Store[S, T]) Unguarded() *Store[S, T] {
 // have been read or created: an object without a uid is no owner yet, and a child that
 // names it is taken for an orphan.
 func (s *Store[S, T]) OwnerOf(o *Object[S, T]) Owner {
-	return Owner{Kind: s.kind, Key: o.Key(), UID: o.UID}
+	return Owner{Kind: s.core.kind, Key: o.Key(), UID: o.UID}
 }
 
 // Backend returns what the store lies on. Two stores of one kind on one backend
 // are the same store.
-func (s *Store[S, T]) Backend() Backend { return s.backend }
+func (s *Store[S, T]) Backend() Backend { return s.core.backend }
 
 // Get returns a copy of the object as of now. A missing object is
 // [ErrNotFound], one whose bytes cannot be decoded a [*DecodeError].
 func (s *Store[S, T]) Get(ctx context.Context, k Key) (*Object[S, T], error) {
-	return typed[S, T](s.get(ctx, k))
+	return typed[S, T](s.core.get(ctx, k))
 }
 
 func (s *core) get(ctx context.Context, k Key) (object, error) {
@@ -188,7 +188,7 @@ func (s *core) get(ctx context.Context, k Key) (object, error) {
 // what makes a cache over the memory backend cheap. [Store.Clone] gives a copy
 // to modify. A record that cannot be decoded is a [*DecodeError].
 func (s *Store[S, T]) Decode(r Record) (*Object[S, T], error) {
-	f, err := s.decode(r)
+	f, err := s.core.decode(r)
 	return typed[S, T](f.object, err)
 }
 
@@ -196,7 +196,7 @@ func (s *Store[S, T]) Decode(r Record) (*Object[S, T], error) {
 // method Clone of the types does.
 func (s *Store[S, T]) Clone(o *Object[S, T]) *Object[S, T] {
 	c := new(Object[S, T])
-	s.cloneTo(c, o)
+	s.core.cloneTo(c, o)
 	return c
 }
 
@@ -219,14 +219,14 @@ func (s *core) cloneTo(dst, src object) {
 // to a nil one, times are equal when they are the same instant. What cannot be compared,
 // because a method Equal panics, is not equal.
 func (s *Store[S, T]) SameSpec(a, b *Object[S, T]) bool {
-	return s.same(&s.core.spec, &a.Spec, &b.Spec)
+	return s.core.same(&s.core.spec, &a.Spec, &b.Spec)
 }
 
 // SameStatus reports whether everything that UpdateStatus writes is equal:
 // status, conditions, phase and observed generation.
 func (s *Store[S, T]) SameStatus(a, b *Object[S, T]) bool {
 	return a.Phase == b.Phase && a.ObservedGeneration == b.ObservedGeneration &&
-		sameConditions(a.Conditions, b.Conditions) && s.same(&s.core.status, &a.Status, &b.Status)
+		sameConditions(a.Conditions, b.Conditions) && s.core.same(&s.core.status, &a.Status, &b.Status)
 }
 
 // same reports whether two specs, or two statuses, are equal.

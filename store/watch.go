@@ -39,7 +39,7 @@ type Event[S, T any] struct {
 // backend was closed, or when the kind is impossible.
 func (s *Store[S, T]) Watch(ctx context.Context, after Revision) iter.Seq2[Event[S, T], error] {
 	return func(yield func(Event[S, T], error) bool) {
-		for e, err := range s.watch(ctx, after) {
+		for e, err := range s.core.watch(ctx, after) {
 			o, _ := typed[S, T](e.object, nil)
 			if !yield(Event[S, T]{e.kind, e.revision, e.key, o, e.deleted, e.err}, err) {
 				return

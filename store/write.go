@@ -20,7 +20,7 @@ import (
 // returns a copy of what was stored and leaves o alone. An object of that key,
 // even one that is being deleted, is [ErrExists].
 func (s *Store[S, T]) Create(ctx context.Context, o *Object[S, T]) (*Object[S, T], error) {
-	return typed[S, T](s.create(ctx, o))
+	return typed[S, T](s.core.create(ctx, o))
 }
 
 func (s *core) create(ctx context.Context, o object) (object, error) {
@@ -87,7 +87,9 @@ func (s *core) fillSpec(o object) error {
 
 // Filled returns a copy of o with the spec as Create would store it: in the form in which
 // it is read back, and with what [Options].Default fills in. It checks nothing else.
-func (s *Store[S, T]) Filled(o *Object[S, T]) (*Object[S, T], error) { return typed[S, T](s.filled(o)) }
+func (s *Store[S, T]) Filled(o *Object[S, T]) (*Object[S, T], error) {
+	return typed[S, T](s.core.filled(o))
+}
 
 func (s *core) filled(o object) (c object, err error) {
 	if c, err = s.asWritten(o); err == nil && s.fill != nil {
@@ -129,13 +131,13 @@ func (s *core) insert(ctx context.Context, v typedValue) (object, error) {
 // The errors: [ErrNotFound]; a [*ConflictError] if the object is at another
 // revision; [ErrNewer]; [ErrInvalid] also for an object that was never stored.
 func (s *Store[S, T]) Update(ctx context.Context, o *Object[S, T]) (*Object[S, T], error) {
-	return typed[S, T](s.edit(ctx, o, (*core).takeSpec))
+	return typed[S, T](s.core.edit(ctx, o, (*core).takeSpec))
 }
 
 // UpdateByHand is [Store.Update] for an edit by a person, such as that of an editor or of an API: it owns the
 // fields that it changes of a declared object, see [Store.Apply].
 func (s *Store[S, T]) UpdateByHand(ctx context.Context, o *Object[S, T]) (*Object[S, T], error) {
-	return typed[S, T](s.edit(ctx, o, func(s *core, next, o object) (changed, error) {
+	return typed[S, T](s.core.edit(ctx, o, func(s *core, next, o object) (changed, error) {
 		c, err := s.takeSpec(next, o)
 		c.byHand = true
 		return c, err
@@ -147,7 +149,7 @@ func (s *Store[S, T]) UpdateByHand(ctx context.Context, o *Object[S, T]) (*Objec
 // returns, checks and fails like [Store.Update]; the generation stays. The status of an
 // object that is being deleted vanishes with it.
 func (s *Store[S, T]) UpdateStatus(ctx context.Context, o *Object[S, T]) (*Object[S, T], error) {
-	return typed[S, T](s.edit(ctx, o, (*core).takeStatus))
+	return typed[S, T](s.core.edit(ctx, o, (*core).takeStatus))
 }
 
 // UpdateIntent stores the intent and the annotations of o if the stored object
@@ -156,7 +158,7 @@ func (s *Store[S, T]) UpdateStatus(ctx context.Context, o *Object[S, T]) (*Objec
 // reconcilers that create in an external system (reconcile/external); no other
 // write touches the intent. It returns, checks and fails like [Store.Update].
 func (s *Store[S, T]) UpdateIntent(ctx context.Context, o *Object[S, T]) (*Object[S, T], error) {
-	return typed[S, T](s.edit(ctx, o, (*core).takeIntent))
+	return typed[S, T](s.core.edit(ctx, o, (*core).takeIntent))
 }
 
 // Mutate reads the object, lets fn change a copy, and stores what fn may change
@@ -168,9 +170,9 @@ func (s *Store[S, T]) UpdateIntent(ctx context.Context, o *Object[S, T]) (*Objec
 // with that: let fn return an error if the object is Deleting.
 func (s *Store[S, T]) Mutate(ctx context.Context, k Key, fn func(*Object[S, T]) error) (*Object[S, T], error) {
 	if fn == nil {
-		return nil, fmt.Errorf("%w: Mutate of %s without a function", ErrInvalid, s.kind)
+		return nil, fmt.Errorf("%w: Mutate of %s without a function", ErrInvalid, s.core.kind)
 	}
-	return typed[S, T](s.mutate(ctx, k, func(o object) error { return fn(o.(*Object[S, T])) }))
+	return typed[S, T](s.core.mutate(ctx, k, func(o object) error { return fn(o.(*Object[S, T])) }))
 }
 
 func (s *core) mutate(ctx context.Context, k Key, fn func(object) error) (object, error) {

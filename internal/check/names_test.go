@@ -3,6 +3,8 @@ package check
 import (
 	"fmt"
 	"go/ast"
+	"go/parser"
+	"go/token"
 	"path"
 	"regexp"
 	"slices"
@@ -224,4 +226,76 @@ func TestEveryFaultOfAPageIsFound(t *testing.T) {
 	if found, want := d.page(page), []string{"there is no queue.Heap", "no package has Queue.Size"}; !slices.Equal(found, want) {
 		t.Errorf("found %q, want %q", found, want)
 	}
+}
+
+// A type with parameters embeds no unexported type without them that has more than five methods:
+// for each of its instances, in each package that has one, the compiler would make all of them
+// again, twice. The tests of store took a minute to compile when its core was embedded.
+func TestGenericTypesEmbedNoCore(t *testing.T) {
+	methods := make(map[string]int) // by folder and type
+	for _, s := range libraryFiles(t) {
+		for _, d := range s.syntax(t).Decls {
+			if d, ok := d.(*ast.FuncDecl); ok && d.Recv != nil {
+				methods[path.Join(path.Dir(s.name), receiver(d.Recv.List[0].Type))]++
+			}
+		}
+	}
+	generic := 0
+	for _, s := range libraryFiles(t) {
+		for _, typ := range typesOf(s.syntax(t)) {
+			if typ.TypeParams == nil {
+				continue
+			}
+			generic++
+			for _, name := range embedded(typ) {
+				if n := methods[path.Join(path.Dir(s.name), name)]; n > 5 {
+					t.Errorf("%s: %s embeds %s, which has %d methods: give the field a name", s.name, typ.Name, name, n)
+				}
+			}
+		}
+	}
+	if generic < 50 || methods["store/core"] < 50 {
+		t.Errorf("found %d types with parameters, and %d methods of store's core: does the test look at the right places?", generic, methods["store/core"])
+	}
+}
+
+func TestCheckOfEmbeddedFindsACore(t *testing.T) {
+	f, err := parser.ParseFile(token.NewFileSet(), "", "package p; type a[T any] struct { *core; b *core; Options; c.D; E[T] }", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := embedded(typesOf(f)[0]); !slices.Equal(got, []string{"core"}) {
+		t.Errorf("embedded: %q", got)
+	}
+}
+
+// typesOf are the types that a file declares.
+func typesOf(f *ast.File) (all []*ast.TypeSpec) {
+	for _, d := range f.Decls {
+		if d, ok := d.(*ast.GenDecl); ok {
+			for _, spec := range d.Specs {
+				if typ, ok := spec.(*ast.TypeSpec); ok {
+					all = append(all, typ)
+				}
+			}
+		}
+	}
+	return all
+}
+
+// embedded are the unexported types of its own package, without parameters, that a struct embeds.
+func embedded(typ *ast.TypeSpec) (names []string) {
+	if _, ok := typ.Type.(*ast.StructType); !ok {
+		return nil
+	}
+	for _, field := range members(typ) {
+		e := field.Type
+		if star, ok := e.(*ast.StarExpr); ok {
+			e = star.X
+		}
+		if id, ok := e.(*ast.Ident); ok && len(field.Names) == 0 && !id.IsExported() {
+			names = append(names, id.Name)
+		}
+	}
+	return names
 }

@@ -25,7 +25,7 @@ import (
 //
 // Run's goroutine alone writes. All methods are safe for concurrent use.
 type Cache[S, T any] struct {
-	*core
+	core  *core
 	store *store.Store[S, T]
 }
 
@@ -208,7 +208,7 @@ func copied(sel store.Selector) store.Selector {
 // takes no lock and copies nothing: the object is shared and read-only. Edit
 // a copy, made by the store's Clone.
 func (c *Cache[S, T]) Get(k store.Key) (*store.Object[S, T], bool) {
-	h, ok := c.objects.Load(k)
+	h, ok := c.core.objects.Load(k)
 	if !ok {
 		return nil, false
 	}
@@ -219,7 +219,7 @@ func (c *Cache[S, T]) Get(k store.Key) (*store.Object[S, T], bool) {
 // is stored. Of such an object Get, All and the indexes have the last version that could be, if
 // the cache saw one: ask before acting on an object that the cache holds. As long as the cache can
 // decode everything that takes no lock.
-func (c *Cache[S, T]) Undecodable(k store.Key) error { return c.undecodable(k) }
+func (c *Cache[S, T]) Undecodable(k store.Key) error { return c.core.undecodable(k) }
 
 func (c *core) undecodable(k store.Key) error {
 	if c.unread.Load() == 0 {
@@ -235,7 +235,7 @@ func (c *core) undecodable(k store.Key) error {
 // body runs.
 func (c *Cache[S, T]) All() iter.Seq[*store.Object[S, T]] {
 	return func(yield func(*store.Object[S, T]) bool) {
-		for _, o := range c.copyList() {
+		for _, o := range c.core.copyList() {
 			if !yield(typed[S, T](o)) {
 				return
 			}
@@ -250,7 +250,7 @@ func (c *core) copyList() []*store.Meta {
 }
 
 // Len returns how many objects the cache holds.
-func (c *Cache[S, T]) Len() int { return c.len() }
+func (c *Cache[S, T]) Len() int { return c.core.len() }
 
 func (c *core) len() int {
 	c.mu.RLock()
@@ -259,28 +259,28 @@ func (c *core) len() int {
 }
 
 // Name returns the cache's name: Options.Name, or else the kind.
-func (c *Cache[S, T]) Name() string { return c.name }
+func (c *Cache[S, T]) Name() string { return c.core.name }
 
 // Kind returns the kind of the objects held.
-func (c *Cache[S, T]) Kind() string { return c.kind }
+func (c *Cache[S, T]) Kind() string { return c.core.kind }
 
 // Backend returns the backend that feeds the cache. Together with Kind it says
 // which writes OnRevision can wait for: a revision of another backend, or of
 // another kind, never arrives here.
-func (c *Cache[S, T]) Backend() store.Backend { return c.backend }
+func (c *Cache[S, T]) Backend() store.Backend { return c.core.backend }
 
 // Store returns the store that was given to New.
 func (c *Cache[S, T]) Store() *store.Store[S, T] { return c.store }
 
 // Revision returns the backend's revision up to which the cache has applied
 // every change of its kind. Zero before it has synced.
-func (c *Cache[S, T]) Revision() store.Revision { return c.at() }
+func (c *Cache[S, T]) Revision() store.Revision { return c.core.at() }
 
 func (c *core) at() store.Revision { return store.Revision(c.revision.Load()) }
 
 // Synced is closed once the cache holds a complete snapshot. It stays closed:
 // a cache that loses its watch goes on serving what it has, see Health.
-func (c *Cache[S, T]) Synced() <-chan struct{} { return c.synced }
+func (c *Cache[S, T]) Synced() <-chan struct{} { return c.core.synced }
 
 // has reports whether the cache has synced.
 func (c *core) hasSynced() bool {
@@ -303,5 +303,5 @@ func (c *core) within(o *store.Meta) bool {
 
 // String names the cache and says how far it is.
 func (c *Cache[S, T]) String() string {
-	return fmt.Sprintf("cache %s: %d objects at revision %d", c.name, c.Len(), c.Revision())
+	return fmt.Sprintf("cache %s: %d objects at revision %d", c.core.name, c.Len(), c.Revision())
 }

@@ -86,7 +86,7 @@ func (c *Cache[S, T]) Changes(ctx context.Context) iter.Seq2[Change[S, T], error
 // changes before it have led to, and those after it begin with what it shows.
 func (c *Cache[S, T]) ChangesAgain(ctx context.Context, again <-chan struct{}) iter.Seq2[Change[S, T], error] {
 	return func(yield func(Change[S, T], error) bool) {
-		c.changes(ctx, again, func(ch change, err error) bool {
+		c.core.changes(ctx, again, func(ch change, err error) bool {
 			return yield(Change[S, T]{ch.Key, typed[S, T](ch.Old), typed[S, T](ch.New), ch.Revision, ch.Initial, ch.Left, ch.Again, ch.Synced}, err)
 		})
 	}

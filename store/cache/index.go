@@ -31,11 +31,11 @@ type index struct {
 // Snapshot. It fails without fn, and with ErrRunning once Run was called.
 func (c *Cache[S, T]) AddIndex(name string, fn indexFunc[S, T]) (*Index[S, T], error) {
 	if fn == nil {
-		return nil, fmt.Errorf("cache: %s: AddIndex(%q): no function", c.name, name)
+		return nil, fmt.Errorf("cache: %s: AddIndex(%q): no function", c.core.name, name)
 	}
 	x := &index{cache: c.core, name: name, values: make(map[string]map[*store.Meta]struct{})}
 	x.fn = func(m *store.Meta) []string { return fn(typed[S, T](m)) }
-	if err := c.addIndex(x); err != nil {
+	if err := c.core.addIndex(x); err != nil {
 		return nil, err
 	}
 	return &Index[S, T]{x}, nil

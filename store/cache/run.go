@@ -28,7 +28,7 @@ var reopen = sleep.Backoff{Min: 40 * time.Millisecond, Max: 4 * time.Second}
 //
 // After Run has returned the cache keeps what it had and may be run again: then its consumers
 // see what has changed meanwhile.
-func (c *Cache[S, T]) Run(ctx context.Context) error { return c.run(ctx) }
+func (c *Cache[S, T]) Run(ctx context.Context) error { return c.core.run(ctx) }
 
 func (c *core) run(ctx context.Context) error {
 	if !c.running.CompareAndSwap(false, true) {

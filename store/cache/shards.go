@@ -93,7 +93,7 @@ type ShardsSnapshot struct {
 // consumer of Changes sees them go with Left. HoldShard does not block. It panics if the
 // cache is not one of shards (Options.Shards), or has no such shard.
 func (c *Cache[S, T]) HoldShard(shard int) (ready <-chan struct{}, release func()) {
-	return c.holdShard(shard)
+	return c.core.holdShard(shard)
 }
 
 func (c *core) holdShard(shard int) (ready <-chan struct{}, release func()) {
@@ -126,11 +126,11 @@ func (s *shards) notify() {
 }
 
 // Shards is Options.Shards: 0 for a cache of the whole kind.
-func (c *Cache[S, T]) Shards() int { return c.opts.Shards }
+func (c *Cache[S, T]) Shards() int { return c.core.opts.Shards }
 
 // Holds reports whether what Get says of the key can be relied on: whether the cache
 // has synced and, if it is one of shards, has the whole shard of the key.
-func (c *Cache[S, T]) Holds(k store.Key) bool { return c.holds(k) }
+func (c *Cache[S, T]) Holds(k store.Key) bool { return c.core.holds(k) }
 
 func (c *core) holds(k store.Key) bool {
 	if !c.hasSynced() || c.shards == nil {
@@ -150,7 +150,7 @@ func (c *Cache[S, T]) readShard(ctx context.Context, k store.Key) (*store.Object
 		if o, ok := c.Get(k); ok && c.Holds(k) {
 			return o, nil
 		} else if c.Holds(k) {
-			return nil, fmt.Errorf("cache: %s %s: %w", c.kind, k, store.ErrNotFound)
+			return nil, fmt.Errorf("cache: %s %s: %w", c.core.kind, k, store.ErrNotFound)
 		}
 	}
 	return c.store.Get(ctx, k)

@@ -89,7 +89,7 @@ type ConsumerSnapshot struct {
 
 // Snapshot returns the cache's present state. It copies and does not block on
 // consumers.
-func (c *Cache[S, T]) Snapshot() Snapshot { return c.state() }
+func (c *Cache[S, T]) Snapshot() Snapshot { return c.core.state() }
 
 func (c *core) state() Snapshot {
 	s := c.snapshot()
@@ -140,7 +140,7 @@ const healthyWait = 10 * time.Second
 // Health returns nil when the cache is synced, follows its backend and could
 // decode everything, and otherwise the reasons, joined, with a warning of its backend. A cache that is not
 // healthy still serves what it has.
-func (c *Cache[S, T]) Health() error { return c.health() }
+func (c *Cache[S, T]) Health() error { return c.core.health() }
 
 func (c *core) health() error {
 	s := c.state()
@@ -165,7 +165,7 @@ func (c *core) health() error {
 
 // Ready returns nil unless the backend says that it cannot serve. Whether the
 // cache has synced is Synced.
-func (c *Cache[S, T]) Ready() error { return c.ready() }
+func (c *Cache[S, T]) Ready() error { return c.core.ready() }
 
 func (c *core) ready() error {
 	if err := store.Health(c.backend); unavailable(err) {

@@ -19,7 +19,7 @@ import (
 //
 // promise S4 rests on this: a key whose run wrote at r is held until then.
 func (c *Cache[S, T]) OnRevision(r store.Revision, f func()) (stop func() bool) {
-	return c.onRevision(r, f)
+	return c.core.onRevision(r, f)
 }
 
 func (c *core) onRevision(r store.Revision, f func()) (stop func() bool) {

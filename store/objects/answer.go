@@ -86,7 +86,7 @@ func (a Answer) edit(m *store.Meta, externalName string) error {
 }
 
 // Answer implements [Kind].
-func (k kind[S, T]) Answer(ctx context.Context, key store.Key, a Answer, externalName string) (Object, error) {
+func (k *kind[S, T]) Answer(ctx context.Context, key store.Key, a Answer, externalName string) (Object, error) {
 	for pause := (sleep.Backoff{Min: time.Millisecond, Max: time.Second}); ; {
 		o, err := k.store.Get(ctx, key)
 		if err == nil {

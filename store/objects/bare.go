@@ -54,26 +54,26 @@ type bare struct {
 
 // typed is the kind with a store that reads every version; at is the version that it
 // writes.
-func (k bare) typed(at int) kind[raw, raw] {
+func (k bare) typed(at int) *kind[raw, raw] {
 	s, _ := rawStore(k.backend, k.name, at) // checked by Bare
-	return kind[raw, raw]{s, nil}
+	return &kind[raw, raw]{s, nil}
 }
 
 // writer is typed at the version of the stored object.
-func (k bare) writer(ctx context.Context, key store.Key) (kind[raw, raw], error) {
+func (k bare) writer(ctx context.Context, key store.Key) (*kind[raw, raw], error) {
 	r, err := k.backend.Get(ctx, k.name, key)
 	if err != nil {
-		return kind[raw, raw]{}, err
+		return nil, err
 	}
 	data, err := r.Encode()
 	if err != nil {
-		return kind[raw, raw]{}, err
+		return nil, err
 	}
 	var envelope struct {
 		Schema int `json:"schema"`
 	}
 	if err := json.Unmarshal(data, &envelope); err != nil || envelope.Schema < 1 {
-		return kind[raw, raw]{}, fmt.Errorf("%w: %s %s is not an object in JSON", store.ErrInvalid, k.name, key)
+		return nil, fmt.Errorf("%w: %s %s is not an object in JSON", store.ErrInvalid, k.name, key)
 	}
 	return k.typed(envelope.Schema), nil
 }

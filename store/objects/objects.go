@@ -103,13 +103,13 @@ func (o Object) WithTexts() Object {
 }
 
 // Of returns the objects of a store.
-func Of[S, T any](s *store.Store[S, T]) Kind { return kind[S, T]{s, nil} }
+func Of[S, T any](s *store.Store[S, T]) Kind { return &kind[S, T]{s, nil} }
 
 // OfCache returns the objects of a cache's store. All reads the cache, and so costs the
 // backend nothing; before the cache has synced it is an error. Of a cache of shards it yields the
 // objects of the shards that this process holds, and no others: see [Partial]. Get and Watch read
 // the store.
-func OfCache[S, T any](c *cache.Cache[S, T]) Kind { return kind[S, T]{c.Store(), c} }
+func OfCache[S, T any](c *cache.Cache[S, T]) Kind { return &kind[S, T]{c.Store(), c} }
 
 type kind[S, T any] struct {
 	store *store.Store[S, T]
@@ -117,17 +117,17 @@ type kind[S, T any] struct {
 }
 
 // partial implements [Partial].
-func (k kind[S, T]) partial() bool { return k.cache != nil && k.cache.Shards() > 0 }
+func (k *kind[S, T]) partial() bool { return k.cache != nil && k.cache.Shards() > 0 }
 
-func (k kind[S, T]) Kind() string { return k.store.Kind() }
+func (k *kind[S, T]) Kind() string { return k.store.Kind() }
 
 // Rewrite implements [Rewriter].
-func (k kind[S, T]) Rewrite(ctx context.Context) (int, error) { return store.Rewrite(ctx, k.store) }
+func (k *kind[S, T]) Rewrite(ctx context.Context) (int, error) { return store.Rewrite(ctx, k.store) }
 
-func (k kind[S, T]) object(o *store.Object[S, T]) Object { return k.state(o).WithTexts() }
+func (k *kind[S, T]) object(o *store.Object[S, T]) Object { return k.state(o).WithTexts() }
 
 // state is object without the texts of the conditions, if secrets may be in them.
-func (k kind[S, T]) state(o *store.Object[S, T]) Object {
+func (k *kind[S, T]) state(o *store.Object[S, T]) Object {
 	v := Object{Kind: k.Kind(), Meta: o.Meta, Conditions: o.Conditions, Phase: o.Phase, ObservedGeneration: o.ObservedGeneration}
 	v.show = func() ([]byte, error) { return k.store.Show(o) }
 	if k.store.HasSecrets() || o.Intent.Outputs != (store.Outputs{}) {
@@ -141,18 +141,18 @@ func (k kind[S, T]) state(o *store.Object[S, T]) Object {
 }
 
 // result is what the methods that write return.
-func (k kind[S, T]) result(o *store.Object[S, T], err error) (Object, error) {
+func (k *kind[S, T]) result(o *store.Object[S, T], err error) (Object, error) {
 	if err != nil {
 		return Object{}, err
 	}
 	return k.object(o), nil
 }
 
-func (k kind[S, T]) Get(ctx context.Context, key store.Key) (Object, error) {
+func (k *kind[S, T]) Get(ctx context.Context, key store.Key) (Object, error) {
 	return k.result(k.store.Get(ctx, key))
 }
 
-func (k kind[S, T]) All(ctx context.Context, sel store.Selector) iter.Seq2[Object, error] {
+func (k *kind[S, T]) All(ctx context.Context, sel store.Selector) iter.Seq2[Object, error] {
 	return func(yield func(Object, error) bool) {
 		for o, err := range k.states(ctx, sel) {
 			if !yield(o.WithTexts(), err) {
@@ -163,7 +163,7 @@ func (k kind[S, T]) All(ctx context.Context, sel store.Selector) iter.Seq2[Objec
 }
 
 // states implements [States].
-func (k kind[S, T]) states(ctx context.Context, sel store.Selector) iter.Seq2[Object, error] {
+func (k *kind[S, T]) states(ctx context.Context, sel store.Selector) iter.Seq2[Object, error] {
 	return func(yield func(Object, error) bool) {
 		if k.cache != nil {
 			k.cached(sel)(yield)
@@ -185,7 +185,7 @@ func (k kind[S, T]) states(ctx context.Context, sel store.Selector) iter.Seq2[Ob
 	}
 }
 
-func (k kind[S, T]) undecodable(key store.Key, err error) Object {
+func (k *kind[S, T]) undecodable(key store.Key, err error) Object {
 	v := Object{Kind: k.Kind(), Err: err}
 	v.Namespace, v.Name = key.Namespace, key.Name
 	return v
@@ -193,7 +193,7 @@ func (k kind[S, T]) undecodable(key store.Key, err error) Object {
 
 // cached is states of a cache. Of an object that cannot be decoded the cache may hold an
 // older version, which is left out.
-func (k kind[S, T]) cached(sel store.Selector) iter.Seq2[Object, error] {
+func (k *kind[S, T]) cached(sel store.Selector) iter.Seq2[Object, error] {
 	return func(yield func(Object, error) bool) {
 		select {
 		case <-k.cache.Synced():
@@ -215,7 +215,7 @@ func (k kind[S, T]) cached(sel store.Selector) iter.Seq2[Object, error] {
 	}
 }
 
-func (k kind[S, T]) Watch(ctx context.Context, after store.Revision) iter.Seq2[Event, error] {
+func (k *kind[S, T]) Watch(ctx context.Context, after store.Revision) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		for e, err := range k.store.Watch(ctx, after) {
 			v := Event{Kind: e.Kind, Revision: e.Revision, Key: e.Key, Deleted: e.Deleted, Err: e.Err}
@@ -229,7 +229,7 @@ func (k kind[S, T]) Watch(ctx context.Context, after store.Revision) iter.Seq2[E
 	}
 }
 
-func (k kind[S, T]) Put(ctx context.Context, key store.Key, at store.Revision, data []byte) (Object, error) {
+func (k *kind[S, T]) Put(ctx context.Context, key store.Key, at store.Revision, data []byte) (Object, error) {
 	var stored *store.Object[S, T]
 	if at != 0 {
 		var err error
@@ -256,7 +256,7 @@ func (k kind[S, T]) Put(ctx context.Context, key store.Key, at store.Revision, d
 	return k.result(k.store.UpdateByHand(ctx, o))
 }
 
-func (k kind[S, T]) Apply(ctx context.Context, key store.Key, owner string, force bool, data []byte) (Object, error) {
+func (k *kind[S, T]) Apply(ctx context.Context, key store.Key, owner string, force bool, data []byte) (Object, error) {
 	stored, err := k.store.Get(ctx, key)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return Object{}, err
@@ -298,7 +298,7 @@ func onlyTheStore[S, T any](given *store.Meta, stored *store.Object[S, T]) error
 }
 
 // conflict is the error of a write at a revision that is not that of the object.
-func (k kind[S, T]) conflict(ctx context.Context, key store.Key, at store.Revision) error {
+func (k *kind[S, T]) conflict(ctx context.Context, key store.Key, at store.Revision) error {
 	r, err := k.store.Backend().Get(ctx, k.Kind(), key)
 	if err != nil {
 		return err
@@ -306,7 +306,7 @@ func (k kind[S, T]) conflict(ctx context.Context, key store.Key, at store.Revisi
 	return &store.ConflictError{Want: store.Compare{Kind: k.Kind(), Key: key, Revision: at}, Current: r}
 }
 
-func (k kind[S, T]) Edit(ctx context.Context, key store.Key, at store.Revision, change func(*store.Meta) error) (Object, error) {
+func (k *kind[S, T]) Edit(ctx context.Context, key store.Key, at store.Revision, change func(*store.Meta) error) (Object, error) {
 	return k.result(k.store.Mutate(ctx, key, func(o *store.Object[S, T]) error {
 		if at != 0 && o.Revision != at {
 			return k.conflict(ctx, key, at)
@@ -315,7 +315,7 @@ func (k kind[S, T]) Edit(ctx context.Context, key store.Key, at store.Revision, 
 	}))
 }
 
-func (k kind[S, T]) Delete(ctx context.Context, key store.Key, at store.Revision) error {
+func (k *kind[S, T]) Delete(ctx context.Context, key store.Key, at store.Revision) error {
 	pause := sleep.Backoff{Min: time.Millisecond, Max: time.Second}
 	var uid string
 	var conflict error // of the last attempt
@@ -338,7 +338,7 @@ func (k kind[S, T]) Delete(ctx context.Context, key store.Key, at store.Revision
 	}
 }
 
-func (k kind[S, T]) RemoveFinalizer(ctx context.Context, key store.Key, name string) (Object, error) {
+func (k *kind[S, T]) RemoveFinalizer(ctx context.Context, key store.Key, name string) (Object, error) {
 	o, err := k.store.Get(ctx, key)
 	switch {
 	case err != nil:
