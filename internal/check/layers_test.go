@@ -54,6 +54,7 @@ var layers = map[string]int{
 	"reconcile/children":          5,
 	"reconcile/declare":           5,
 	"reconcile/webhook":           3,
+	"reconcile/internal/object":   3,
 	"reconcile/lifecycle":         4,
 	"reconcile/external":          5,
 	"metrics":                     6,

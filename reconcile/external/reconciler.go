@@ -15,7 +15,7 @@ import (
 	"github.com/tendhq/tend/internal/wall"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/internal/match"
-	"github.com/tendhq/tend/reconcile/lifecycle"
+	"github.com/tendhq/tend/reconcile/internal/object"
 	"github.com/tendhq/tend/reconcile/quota"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
@@ -148,7 +148,7 @@ func (r *Reconciler[S, T]) String() string { return "external " + r.kind }
 // Reconcile brings the resource of one object in line with it, by at most one
 // change. A write that lost a race ends the run silently and requeues it.
 func (r *Reconciler[S, T]) Reconcile(ctx context.Context, key reconcile.Request) (reconcile.Result, error) {
-	run, err := lifecycle.Begin(ctx, r.store, key)
+	run, err := object.Begin(ctx, r.store, key)
 	if run == nil || err != nil {
 		if err == nil {
 			r.seen.drop(key)
@@ -170,7 +170,7 @@ func (r *Reconciler[S, T]) Forget(left func(key store.Key) bool) { r.seen.forget
 // attempt is one run for one object.
 type attempt[S, T any] struct {
 	*Reconciler[S, T]
-	*lifecycle.Run[S, T]
+	*object.Run[S, T]
 	log    *slog.Logger
 	view   view
 	client Client[S, T]

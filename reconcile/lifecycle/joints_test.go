@@ -11,6 +11,7 @@ import (
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/depend"
+	"github.com/tendhq/tend/reconcile/internal/object"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
 )
@@ -103,7 +104,7 @@ func TestTakingOffTheIgnoreAnnotationCallsTheHandlers(t *testing.T) {
 		start(t, mustNew(t, s, d.handler("h", nil)), nil, patient())
 		create(t, s, "a")
 		restFor(time.Second)
-		edit(t, s, "a", func(o *widget) { o.Annotations = map[string]string{annotationIgnore: ""} })
+		edit(t, s, "a", func(o *widget) { o.Annotations = map[string]string{object.AnnotationIgnore: ""} })
 		edit(t, s, "a", resize(2))
 		restFor(time.Second)
 		d.expect(t, "h Added 1")
