@@ -254,27 +254,12 @@ func (a *attempt[S, T]) run(ctx context.Context) (reconcile.Result, error) {
 	if a.o.Depends == nil || a.view.deleting {
 		return a.permitted(ctx)
 	}
-	permit, err := a.o.Depends.Admit(ctx, a.Object, a.Write)
-	if err != nil {
-		return a.fail(ctx, reasonStoreFailed, err)
-	}
-	permit.Describe(a.Object)
-	if !permit.Open() {
-		return permit.Result(ctx), nil
-	}
-	ended := false
-	defer func() {
-		if !ended { // a panic goes its way
-			permit.Abort()
-		}
-	}()
-	res, err := a.permitted(ctx)
-	ended = true
-	if a.tolerated || a.notDue { // the resource may use what the object needed before
-		permit.Keep()
-	}
-	if dropped := permit.End(ctx, a.Object, res, err, a.Record); dropped != nil {
-		return a.fail(ctx, reasonStoreFailed, errors.Join(err, dropped))
+	res, err, own := a.o.Depends.Admit(ctx, a.Object, a.Write, a.Record, func() (reconcile.Result, bool, error) {
+		res, err := a.permitted(ctx)
+		return res, a.tolerated || a.notDue, err // then the resource may use what the object needed before
+	})
+	if own != nil {
+		return a.fail(ctx, reasonStoreFailed, errors.Join(err, own))
 	}
 	return res, err
 }

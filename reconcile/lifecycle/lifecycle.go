@@ -238,25 +238,18 @@ func (l *Lifecycle[S, T]) step(ctx context.Context, run *object.Run[S, T]) (reco
 }
 
 // permitted is the part of a run that waits for what its object needs.
-func (l *Lifecycle[S, T]) permitted(ctx context.Context, run *object.Run[S, T]) (res reconcile.Result, err error) {
-	permit, err := l.depends.Admit(ctx, run.Object, run.Write)
-	if err != nil {
-		return object.Again(err)
+func (l *Lifecycle[S, T]) permitted(ctx context.Context, run *object.Run[S, T]) (reconcile.Result, error) {
+	ran := false
+	res, err, own := l.depends.Admit(ctx, run.Object, run.Write, run.Record, func() (reconcile.Result, bool, error) {
+		ran = true
+		res, err := l.work.step(ctx, run)
+		return res, false, err
+	})
+	switch {
+	case own == nil:
+		return res, err
+	case ran:
+		return reconcile.Result{}, errors.Join(err, own)
 	}
-	permit.Describe(run.Object)
-	if !permit.Open() {
-		return permit.Result(ctx), nil
-	}
-	ended := false
-	defer func() {
-		if !ended { // a panic goes its way
-			permit.Abort()
-		}
-	}()
-	res, err = l.work.step(ctx, run)
-	ended = true
-	if dropped := permit.End(ctx, run.Object, res, err, run.Record); dropped != nil {
-		return reconcile.Result{}, errors.Join(err, dropped)
-	}
-	return res, err
+	return object.Again(own)
 }
