@@ -480,7 +480,7 @@ func TestAnEditOfWhatTheFileDeclaresIsAConflict(t *testing.T) {
 		w.write(list("a", 1, "b", 3))
 		w.settle()
 		w.expect("a:7", "b:3")
-		if left := program.ListLeft(w.file.Left()); !strings.Contains(left, "site a: Size: edit has 7, sites.json declares 1") {
+		if left := fmt.Sprint(w.file.Left()); !strings.Contains(left, "site a: Size: edit has 7, sites.json declares 1") {
 			t.Errorf("left is %s", left)
 		}
 		w.write(list("a", 7, "b", 3))
@@ -522,7 +522,7 @@ func TestAnEditStandsOnAllServersAndAfterARestart(t *testing.T) {
 		}
 		conflict := func(w *world) {
 			t.Helper()
-			if left := program.ListLeft(w.file.Left()); !strings.Contains(left, "site a: Size: edit has 7, sites.json declares 1") {
+			if left := fmt.Sprint(w.file.Left()); !strings.Contains(left, "site a: Size: edit has 7, sites.json declares 1") {
 				t.Errorf("left is %s", left)
 			}
 		}
@@ -575,7 +575,7 @@ func TestAnObjectOfOthersIsNotTakenOver(t *testing.T) {
 		w.run(b, nil)
 		w.settle()
 		w.expect("a:5")
-		if left := program.ListLeft(w.file.Left()); !strings.Contains(left, "is not declared by sites.json") {
+		if left := fmt.Sprint(w.file.Left()); !strings.Contains(left, "is not declared by sites.json") {
 			t.Errorf("left:\n%s\nwant why the file is refused", left)
 		}
 	})

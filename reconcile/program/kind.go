@@ -516,7 +516,7 @@ func (k *Kind[S, T]) WaitRevision(ctx context.Context, r store.Revision) error {
 	})
 	if err != nil {
 		sortLeft(left)
-		return &LeftError{Cause: err, Left: left}
+		return &leftError{Cause: err, Left: left}
 	}
 	return nil
 }
@@ -524,7 +524,7 @@ func (k *Kind[S, T]) WaitRevision(ctx context.Context, r store.Revision) error {
 // reach waits until the cache has a revision.
 func (k *Kind[S, T]) reach(ctx context.Context, r store.Revision) error {
 	notYet := func() error {
-		return &LeftError{Cause: context.Cause(ctx), Left: []Left{{Kind: k.cache.Kind(), Why: fmt.Sprintf("the cache is at revision %d, not yet at %d", k.cache.Revision(), r)}}}
+		return &leftError{Cause: context.Cause(ctx), Left: []Left{{Kind: k.cache.Kind(), Why: fmt.Sprintf("the cache is at revision %d, not yet at %d", k.cache.Revision(), r)}}}
 	}
 	select {
 	case <-k.cache.Synced():

@@ -598,12 +598,12 @@ func TestThrottledRunSaysNothingOfTheObject(t *testing.T) {
 		}
 		look("after the first runs")
 		throttled.Store(true)
-		began := s.controller.Counts().Runs()
+		began := s.controller.Snapshot().Runs.Runs()
 		for _, name := range []string{"bad", "good"} {
 			check(t, s.controller.Queue().AddWith(store.Key{Name: name}, queue.AddOptions{Urgent: true}))
 		}
 		look("after throttled runs")
-		if n := s.controller.Counts().Runs() - began; n < 2 {
+		if n := s.controller.Snapshot().Runs.Runs() - began; n < 2 {
 			t.Errorf("%d throttled runs, want two", n)
 		}
 		cancel()
