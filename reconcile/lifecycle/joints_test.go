@@ -138,7 +138,7 @@ func TestConfigInDeletionIsNone(t *testing.T) {
 		o := get(t, s, "a")
 		expectReady(t, o, store.False, store.PhaseProgressing, reasonConfigMissing)
 		p.expect(t)
-		if n := ctrl.Counts(); n.Error+n.Terminal+n.Timeout+n.Panic != 0 {
+		if n := ctrl.Snapshot().Runs; n.Error+n.Terminal+n.Timeout+n.Panic != 0 {
 			t.Errorf("%+v, want no error for want of a config", n)
 		}
 		if len(o.Finalizers) != 1 || o.Status.Note != "one" {
