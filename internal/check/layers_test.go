@@ -32,6 +32,7 @@ var layers = map[string]int{
 	"internal/sleep":              -1,
 	"internal/spin":               -1,
 	"internal/wall":               -1,
+	"internal/written":            -1,
 	"queue/ratelimit":             -1,
 	"queue":                       0,
 	"store":                       0,
