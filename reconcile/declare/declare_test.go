@@ -409,7 +409,7 @@ func TestARenamedFileIsSeen(t *testing.T) {
 	})
 }
 
-// A file that suddenly declares much less is refused until it is confirmed.
+// A file that suddenly declares much less is refused until more deletions are allowed.
 func TestTooManyDeletionsAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		allowed := 1
@@ -426,13 +426,13 @@ func TestTooManyDeletionsAreRefused(t *testing.T) {
 		w.settle()
 		w.expect("a:1", "b:2", "c:3")
 		w.expectLeft("refusing to delete 2 of the objects of kind site")
-		if err := w.file.Confirm(2); err != nil {
+		allowed = 2
+		if err := w.file.Controller().Kick(reconcile.Request{Name: "sites.json"}); err != nil {
 			t.Fatal(err)
 		}
 		w.settle()
 		w.expect("a:1")
 		w.expectLeft("")
-		// The confirmation was for that content only.
 		allowed = 0
 		w.write("[]")
 		w.settle()
@@ -886,15 +886,17 @@ func TestBadOptionsAreErrors(t *testing.T) {
 			t.Error("New accepts what it cannot use")
 		}
 	}
-	whole := must(declare.New(s, c, filepath.Join(t.TempDir(), "whole"), &declare.Options[spec, struct{}]{MaxBytes: math.MaxInt64}))
-	if err := os.WriteFile(whole.Path(), []byte(`{"meta": {"name": "a"}, "spec": {"Size": 1}}`), 0o600); err != nil {
+	at := filepath.Join(t.TempDir(), "whole")
+	whole := must(declare.New(s, c, at, &declare.Options[spec, struct{}]{MaxBytes: math.MaxInt64}))
+	if err := os.WriteFile(at, []byte(`{"meta": {"name": "a"}, "spec": {"Size": 1}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if set, err := whole.Read(); err != nil || len(set) != 1 {
 		t.Errorf("a file without a bound to its length: %v, %v", set, err)
 	}
-	long := must(declare.New(s, c, filepath.Join(t.TempDir(), "x"), &declare.Options[spec, struct{}]{MaxBytes: 3}))
-	if err := os.WriteFile(long.Path(), []byte("[   ]"), 0o600); err != nil {
+	at = filepath.Join(t.TempDir(), "x")
+	long := must(declare.New(s, c, at, &declare.Options[spec, struct{}]{MaxBytes: 3}))
+	if err := os.WriteFile(at, []byte("[   ]"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := long.Read(); err == nil || !strings.Contains(err.Error(), "longer than 3 bytes") {
