@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tendhq/tend/internal/written"
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/store"
 )
@@ -43,6 +44,9 @@ type run[K comparable] struct {
 }
 
 const runsAtOnce = 8
+
+// runWrites are the writes of a run, as the stores note them.
+type runWrites = written.Writes[store.Backend, store.Key, store.Revision]
 
 // more is what few runs need: they are smaller without it.
 type more[K comparable] struct {

@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/tendhq/tend/internal/written"
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/store"
 )
@@ -40,9 +39,6 @@ import (
 // was told so and succeeded, for that has read what landed. What lands later still (a request
 // that was under way all the while) no such run sees; the compare-and-swap of the key's next
 // write finds it.
-
-// runWrites are the writes of a run, as the stores note them.
-type runWrites = written.Writes[store.Backend, store.Key, store.Revision]
 
 // pendingWrites remembers what the last runs of keys wrote, until the caches have
 // reached it and the sources have shown it.
