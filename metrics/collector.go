@@ -482,13 +482,13 @@ func watch(s sink, c cache.Snapshot) {
 	s.gauge(cachePending, float64(pending), c.Name)
 	s.gauge(cachePendingAge, waits.Seconds(), c.Name)
 	lag := 0.0
-	if !c.Lag.Since.IsZero() {
-		lag = time.Since(c.Lag.Since).Seconds()
+	if !c.LagSince.IsZero() {
+		lag = time.Since(c.LagSince).Seconds()
 	}
 	s.gauge(watchLag, lag, c.Name)
-	s.gauge(watchLagRevs, float64(c.Lag.Revisions), c.Name)
-	s.count(watchRestarts, c.Restarts.Disconnected, c.Name, "disconnected")
-	s.count(watchRestarts, c.Restarts.Compacted, c.Name, "compacted")
+	s.gauge(watchLagRevs, float64(c.LagRevisions), c.Name)
+	s.count(watchRestarts, c.Disconnected, c.Name, "disconnected")
+	s.count(watchRestarts, c.Compacted, c.Name, "compacted")
 	// The first snapshot is the start, not a restart.
 	s.count(watchResyncs, uint64(max(c.Snapshots-c.Restores-1, 0)), c.Name, "lost")
 	s.count(watchResyncs, uint64(c.Restores), c.Name, "restored")

@@ -94,7 +94,7 @@ func (n *objectCounts) count(o objects.Object) (ready time.Time) {
 		n.in("deleting", o.Deleted)
 	}
 	since := map[string]time.Time{store.ConditionReady: o.Created, store.ConditionSynced: o.Created}
-	is := map[string]bool{store.ConditionReady: declared.Is(&o.Meta, o.Conditions, o.Generation, false)}
+	is := map[string]bool{store.ConditionReady: declared.Is(&o.Meta, o.Conditions, false)}
 	current := store.ReadyAt(&o.Meta, o.Conditions, o.Generation)
 	for _, c := range o.Conditions {
 		if _, asked := since[c.Type]; asked {

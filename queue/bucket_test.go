@@ -39,11 +39,11 @@ func TestResumedBucketLetsItsKeysGoAtOnce(t *testing.T) {
 		synctest.Wait()
 		time.Sleep(time.Minute)
 		resumed := time.Now()
-		b.Resume()
+		b.ThrottleUntil(time.Time{})
 		if at := <-got; at.Sub(resumed) > time.Second {
 			t.Errorf("the key came out %v after the pause was ended", at.Sub(resumed))
 		}
-		b.Resume() // of what is not paused: nothing
+		b.ThrottleUntil(time.Time{}) // of what is not paused: nothing
 		if s := b.Stats(); !s.Until.IsZero() || s.Throttled != time.Minute {
 			t.Errorf("%+v, want a pause of a minute that is over", s)
 		}
@@ -186,7 +186,7 @@ func TestChangedBucketWakesEveryQueueThatSharesIt(t *testing.T) {
 		refuse func(b *ratelimit.Bucket)
 		allow  func(b *ratelimit.Bucket) error
 	}{
-		"Resume":   {pause, func(b *ratelimit.Bucket) error { b.Resume(); return nil }},
+		"Resume":   {pause, func(b *ratelimit.Bucket) error { b.ThrottleUntil(time.Time{}); return nil }},
 		"Refund":   {empty, func(b *ratelimit.Bucket) error { b.Refund(3); return nil }},
 		"SetLimit": {empty, func(b *ratelimit.Bucket) error { return b.SetLimit(1000, 3) }},
 	} {

@@ -47,7 +47,7 @@ func TestThrottleUntilTheEndOfTimeLasts(t *testing.T) {
 		if rings > 100 {
 			t.Errorf("the timer rang %d times in an hour in which nothing is due", rings)
 		}
-		cloud.Resume()
+		cloud.ThrottleUntil(time.Time{})
 		wantNext(t, q, "two")
 		checkInvariants(t, q)
 		if err := q.Stop(t.Context()); err != nil {

@@ -233,7 +233,7 @@ func (w *stampedWork) disturb() {
 			b := w.buckets[rand.IntN(2)]
 			b.Throttle(time.Now().Add(100 * time.Microsecond))
 			b.Charge(2)
-			b.Resume()
+			b.ThrottleUntil(time.Time{})
 		}
 	case 5:
 		w.q.Stats()

@@ -22,12 +22,6 @@ const (
 	oneKey
 )
 
-// Key is the key of a scope that is one.
-func (s Scope[K]) Key() (key K, ok bool) { return s.key, s.kind == oneKey }
-
-// Tenant is the name of the tenant of a scope that is one.
-func (s Scope[K]) Tenant() (name string, ok bool) { return s.tenant, s.kind == oneTenant }
-
 // String names the scope.
 func (s Scope[K]) String() string {
 	switch s.kind {

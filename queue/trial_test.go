@@ -354,7 +354,7 @@ func (r *trial) bucket(n int, kind, arg byte, d time.Duration) {
 		}
 	case 3:
 		r.note("resume %s", b.Name())
-		b.Resume()
+		b.ThrottleUntil(time.Time{})
 		m.until = time.Time{}
 	case 4, 5:
 		r.note("charge %s %d", b.Name(), arg%8)

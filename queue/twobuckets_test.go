@@ -149,7 +149,7 @@ func TestKeptTokenGoesBackAndWaitsForPauses(t *testing.T) {
 				}
 			} else {
 				of['a'].Throttle(time.Now().Add(time.Minute))
-				of['b'].Resume()
+				of['b'].ThrottleUntil(time.Time{})
 				time.Sleep(59 * time.Second)
 				if len(ran) != 0 {
 					t.Error("the key ran while one of its buckets was paused")

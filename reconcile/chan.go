@@ -10,8 +10,8 @@ import (
 // Chan adds every key that is sent on ch. It is synced at once. It never waits
 // for a reconcile, so a sender waits for the source's goroutine at most, however
 // busy the workers are; keys coalesce in the queue. Only a queue with MaxKeys that
-// is full makes it wait. Closing ch ends the source, which is reported
-// (ErrSourceEnded). ch must have no other reader. Watch refuses a nil one.
+// is full makes it wait. Closing ch ends the source, which is reported. ch must have no
+// other reader. Watch refuses a nil one.
 func Chan[K comparable](name string, ch <-chan K) Source[K] {
 	if ch == nil {
 		return Source[K]{Name: name, bad: fmt.Errorf("Chan(%q): no channel", name)}

@@ -241,15 +241,8 @@ func (c *Controller[K]) SetWorkers(n int) error {
 	return nil
 }
 
-// Workers is how many workers there are to be.
-func (c *Controller[K]) Workers() int {
-	c.k.mu.Lock()
-	defer c.k.mu.Unlock()
-	return c.pool.want
-}
-
-// Counts says how the runs so far have ended. It may be called often.
-func (c *Controller[K]) Counts() Counts {
+// counts says how the runs so far have ended. It may be called often.
+func (c *Controller[K]) counts() Counts {
 	n, _ := c.pool.totals()
 	return n
 }

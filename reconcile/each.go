@@ -7,12 +7,9 @@ import (
 	"time"
 )
 
-// EachFunc makes one key as it is wanted. want is the key's value in the latest list,
-// to read and not to change; it is nil when the list does not have the key any more.
-type EachFunc[K comparable, V any] func(ctx context.Context, key K, want *V) (Result, error)
-
-// Each returns a controller for a list and no store: it calls list at once and then
-// again after each interval, less a random 0 to 10 %, and runs f for every key of it
+// Each returns a controller for a list and no store. f makes one key as it is wanted: want is
+// the key's value in the latest list, to read and not to change, and nil when the list does
+// not have the key any more. The controller calls list at once and then again after each interval, less a random 0 to 10 %, and runs f for every key of it
 // each time, so that drift is found; and for each key that the list had before and has
 // no more, with nil. It takes the place of a ticker with a loop over everything: keys
 // run beside each other, a failing key backs off alone, and one that changed ends its
@@ -34,7 +31,7 @@ type EachFunc[K comparable, V any] func(ctx context.Context, key K, want *V) (Re
 //
 // list may be called on any goroutine, but never twice at once. Its map is copied, its
 // values are not: a run may read them while list runs again.
-func Each[K comparable, V any](name string, interval time.Duration, list func(ctx context.Context) (map[K]V, error), f EachFunc[K, V], o *Options[K]) (*Controller[K], error) {
+func Each[K comparable, V any](name string, interval time.Duration, list func(ctx context.Context) (map[K]V, error), f func(ctx context.Context, key K, want *V) (Result, error), o *Options[K]) (*Controller[K], error) {
 	return EachWith(name, interval, list, f, &EachOptions[K, V]{Options: orZero(o)})
 }
 
@@ -54,7 +51,7 @@ type EachOptions[K comparable, V any] struct {
 }
 
 // EachWith is Each with options of its own; nil is the defaults.
-func EachWith[K comparable, V any](name string, interval time.Duration, list func(ctx context.Context) (map[K]V, error), f EachFunc[K, V], given *EachOptions[K, V]) (*Controller[K], error) {
+func EachWith[K comparable, V any](name string, interval time.Duration, list func(ctx context.Context) (map[K]V, error), f func(ctx context.Context, key K, want *V) (Result, error), given *EachOptions[K, V]) (*Controller[K], error) {
 	switch {
 	case interval <= 0:
 		return nil, fmt.Errorf("reconcile: Each(%q): needs an interval above 0, got %v", name, interval)

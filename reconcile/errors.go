@@ -34,9 +34,9 @@ var (
 	ErrSourceExists = errors.New("source is watched already")
 	// ErrElsewhere: another server runs the key, or may.
 	ErrElsewhere = errors.New("key is run by another server")
-	// ErrNotSynced: a source or cache took longer than Options.SyncTimeout. The
+	// errSyncTimeout: a source or cache took longer than Options.SyncTimeout. The
 	// error says why it last failed, if it did.
-	ErrNotSynced = errors.New("not synced in time")
+	errSyncTimeout = errors.New("not synced in time")
 	// errNoSource: no source of that name is watched.
 	errNoSource = errors.New("no such source")
 	// errSourceRunning: a source goes on although its context ended. Nothing is
@@ -46,8 +46,8 @@ var (
 	errNameTaken = errors.New("name is taken")
 	// ErrCycle: controllers wake each other in a circle.
 	ErrCycle = errors.New("dependency cycle")
-	// ErrSourceEnded: a source returned although it was not stopped.
-	ErrSourceEnded = errors.New("source ended")
+	// errSourceEnded: a source returned although it was not stopped.
+	errSourceEnded = errors.New("source ended")
 )
 
 // ErrTerminal is what errors.Is finds in every error made by Terminal.

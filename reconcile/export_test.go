@@ -13,6 +13,19 @@ func Looks[K comparable](c *Controller[K]) int {
 // Ill is how many keys the controller takes for failing.
 func Ill[K comparable](c *Controller[K]) int { return int(c.k.fails.n.Load()) }
 
+// Workers is how many workers there are to be.
+func (c *Controller[K]) Workers() int {
+	c.k.mu.Lock()
+	defer c.k.mu.Unlock()
+	return c.pool.want
+}
+
+func (c *Controller[K]) Counts() Counts { return c.counts() }
+
+var ErrNotSynced = errSyncTimeout
+
+var ErrSourceEnded = errSourceEnded
+
 var ErrRunning = errRunning
 
 var ErrNoSource = errNoSource

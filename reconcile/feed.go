@@ -290,7 +290,7 @@ func (f *feed[K]) runAgain(ctx context.Context) {
 		}
 		if err == nil {
 			f.cannotList() // what was gained that this run has not listed, and what is gained from now on, is for another
-			f.down(feedEnded, ErrSourceEnded, 0)
+			f.down(feedEnded, errSourceEnded, 0)
 			f.Synced() // it will not say so any more
 			return
 		}

@@ -37,8 +37,8 @@ type kernel[K comparable] struct {
 
 	// The locks of the package, in the order in which one goroutine may take them:
 	//
-	//	Manager.mu ▶ kernel.mu ▶ slot.mu ▶ that of a store.Writes
-	//	pendingWrites.pending ▶ that of a store.Writes
+	//	Manager.mu ▶ kernel.mu ▶ slot.mu ▶ that of a runWrites
+	//	pendingWrites.pending ▶ that of a runWrites
 	//	mapping.mu
 	//	failures.mu
 	//

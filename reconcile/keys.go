@@ -20,8 +20,9 @@ import (
 // context may take long where there are many keys.
 type Inspection interface {
 	Name() string
-	// Counts, SetWorkers and Snapshot are those of the Controller.
+	// Counts is Snapshot().Runs, and may be called often.
 	Counts() Counts
+	// SetWorkers and Snapshot are those of the Controller.
 	SetWorkers(n int) error
 	Snapshot() Snapshot
 	// QueueStats is Queue().Stats().
@@ -81,7 +82,7 @@ func (c *Controller[K]) inspect() Inspection {
 type inspection[K comparable] struct{ of *Controller[K] }
 
 func (c inspection[K]) Name() string           { return c.of.Name() }
-func (c inspection[K]) Counts() Counts         { return c.of.Counts() }
+func (c inspection[K]) Counts() Counts         { return c.of.counts() }
 func (c inspection[K]) SetWorkers(n int) error { return c.of.SetWorkers(n) }
 func (c inspection[K]) Snapshot() Snapshot     { return c.of.Snapshot() }
 

@@ -18,7 +18,7 @@ import (
 // copies them: one value may serve several controllers and be changed afterwards.
 // Times of more than a century count as a century.
 type Options[K comparable] struct {
-	// Workers is how many keys are run at once. Default 8, at most 100,000. See
+	// workers is how many keys are run at once. Default 8, at most 100,000. See
 	// SetWorkers.
 	Workers int
 	// Adapt lets the number of workers follow throttling and latency. Default:
@@ -82,9 +82,9 @@ type Options[K comparable] struct {
 	// the caches its controller uses have seen the write (promise S4). Default 30 s.
 	CacheWait time.Duration
 	// SyncTimeout is how long the sources and caches may take to sync, from when
-	// the controller holds its lease, if it needs one. After that Run fails with
-	// ErrNotSynced, so that a supervisor or another server can try. Default 0: as
-	// long as it takes; Ready and a warning say what is waited for.
+	// the controller holds its lease, if it needs one. After that Run fails, so that a
+	// supervisor or another server can try. Default 0: as long as it takes; Ready and a
+	// warning say what is waited for.
 	SyncTimeout time.Duration
 	// Reads are caches that the reconciler reads although no source watches
 	// them: they count for promise S4, for R4, and for the Manager, which runs

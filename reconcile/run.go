@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tendhq/tend/internal/written"
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/store"
 )
@@ -37,12 +38,15 @@ type run[K comparable] struct {
 	done   chan struct{}
 	cause  error // set once: the context is over
 	logger slog.Logger
-	writes *store.Writes // nil until a store asks for it, so nothing was written
+	writes *runWrites // nil until a store asks for it, so nothing was written
 	after  map[*func()]struct{}
 	more   *more[K] // nil until it is needed
 }
 
 const runsAtOnce = 8
+
+// runWrites are the writes of a run, as the stores note them.
+type runWrites = written.Writes[store.Backend, store.Key, store.Revision]
 
 // more is what few runs need: they are smaller without it.
 type more[K comparable] struct {
@@ -110,7 +114,7 @@ func (s seen[K]) object() store.Key {
 // in reports whether w has the write that made the change. A revision alone does not
 // tell: other writes, of this run too, may be higher, and commits of other records may
 // share it.
-func (s seen[K]) in(w *store.Writes) bool {
+func (s seen[K]) in(w *runWrites) bool {
 	return w != nil && w.Has(s.cache.Backend(), s.cache.Kind(), s.object(), s.rev)
 }
 
@@ -122,19 +126,19 @@ type anyRun interface {
 	addToLog(attrs []slog.Attr)
 	waitsFor(what *string) (before *string)
 	feeds() []Cached
-	soFar() (wrote *store.Writes, over error)
+	soFar() (wrote *runWrites, over error)
 }
 
 // noRun stands for the run outside of one.
 type noRun struct{}
 
-func (noRun) identify() (Info, bool)        { return Info{}, false }
-func (noRun) isStale() bool                 { return false }
-func (noRun) log() *slog.Logger             { return slog.Default() }
-func (noRun) addToLog([]slog.Attr)          {}
-func (noRun) waitsFor(*string) *string      { return nil }
-func (noRun) feeds() []Cached               { return nil }
-func (noRun) soFar() (*store.Writes, error) { return nil, nil }
+func (noRun) identify() (Info, bool)     { return Info{}, false }
+func (noRun) isStale() bool              { return false }
+func (noRun) log() *slog.Logger          { return slog.Default() }
+func (noRun) addToLog([]slog.Attr)       {}
+func (noRun) waitsFor(*string) *string   { return nil }
+func (noRun) feeds() []Cached            { return nil }
+func (noRun) soFar() (*runWrites, error) { return nil, nil }
 
 // runOf is the run that ctx belongs to.
 func runOf(ctx context.Context) anyRun {
@@ -328,10 +332,10 @@ func (x *run[K]) Value(key any) any {
 		return x
 	}
 	x.mu.Lock()
-	if (*store.Writes)(nil).Value(key) != nil {
+	if (*runWrites)(nil).Value(key) != nil {
 		defer x.mu.Unlock()
 		if x.writes == nil {
-			x.writes = new(store.Writes)
+			x.writes = new(runWrites)
 			if x.more != nil {
 				x.writes.Landed = x.more.landed
 			}
@@ -388,7 +392,7 @@ func (x *run[K]) endLocked(cause error) {
 
 // soFar gives what the run wrote to stores, nil for nothing, and the cause of the end of
 // its context, nil if that has not ended.
-func (x *run[K]) soFar() (wrote *store.Writes, over error) {
+func (x *run[K]) soFar() (wrote *runWrites, over error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.writes != nil && !x.writes.Empty() {

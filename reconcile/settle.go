@@ -61,7 +61,7 @@ func (t *settler[K]) conclude(s *slot[K], x *run[K], items []queue.Item[K], outc
 }
 
 // answer answers the questions that waited for the end of a run, which wrote w.
-func (t *settler[K]) answer(asked []seen[K], w *store.Writes) {
+func (t *settler[K]) answer(asked []seen[K], w *runWrites) {
 	for _, at := range asked {
 		if !at.in(w) { // another writer's: the queue cannot be full, the key is running; when stopped it does not matter
 			_ = t.writes.admit(at.key, queue.AddOptions{Urgent: at.urgent, After: at.after, Reason: "changed during the run"})

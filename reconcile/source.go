@@ -28,7 +28,7 @@ type Source[K comparable] struct {
 	// or runtime.Goexit, it is started again: at once if it had run for more than
 	// two seconds, else after a growing backoff (500 ms to 1 min, ±25 %). Meanwhile
 	// the controller is not healthy. If it ends before with nil, it has nothing
-	// more to say: that is reported as ErrSourceEnded, and it stays ended. It
+	// more to say: that is reported, and it stays ended. It
 	// must not send anything after it returned.
 	//
 	// It is also started again when the server gets more keys to run (leases):

@@ -13,7 +13,7 @@ import (
 // summarise logs what happened since the last summary, and what there is now. The words are
 // those of package inspect. In an outage, of which no number tells, the line says so.
 func (c *Controller[K]) summarise(in time.Duration) {
-	since, now := c.summed, c.Counts()
+	since, now := c.summed, c.counts()
 	c.summed = now
 	q := c.k.q.Stats()
 	waits := time.Duration(0)

@@ -393,7 +393,7 @@ func (s *supervisor[K]) tooLate() {
 	if what == "" {
 		return
 	}
-	err := fmt.Errorf("reconcile: controller %q: %s: %w (%v)", s.k.name, what, ErrNotSynced, s.k.o.SyncTimeout)
+	err := fmt.Errorf("reconcile: controller %q: %s: %w (%v)", s.k.name, what, errSyncTimeout, s.k.o.SyncTimeout)
 	if why != nil {
 		err = fmt.Errorf("%w: %w", err, why)
 	}

@@ -46,7 +46,7 @@ type pendingWrites[K comparable] struct {
 	k *kernel[K]
 	n atomic.Int32 // len(of), kept beside it: most questions end here
 
-	pending sync.Mutex // guards what follows; the mutex of a store.Writes is taken under it
+	pending sync.Mutex // guards what follows; the mutex of a runWrites is taken under it
 	of      map[K]*pendingWrite
 	shown   map[Cached]store.Revision // up to which its source has turned changes into keys
 	waits   map[Cached]*waits[K]      // for what some key lacks
@@ -98,7 +98,7 @@ func (w *waits[K]) giveBack(due []waiting[K]) {
 
 // pendingWrite is what one run of a key wrote.
 type pendingWrite struct {
-	writes  *store.Writes
+	writes  *runWrites
 	until   time.Duration // since the epoch: the key waits no longer
 	lacking []Cached      // the caches that have not reached it; the key waits for one after the other
 	one     [1]Cached     // the memory of lacking: mostly there is at most one
@@ -122,15 +122,15 @@ func (p *pendingWrites[K]) unseen() map[Cached]store.Revision {
 }
 
 // revisionFor is what a cache has to reach to show the writes.
-func revisionFor(cached Cached, w *store.Writes) store.Revision {
+func revisionFor(cached Cached, w *runWrites) store.Revision {
 	return w.Highest(cached.Backend(), cached.Kind())
 }
 
-func lacks(cached Cached, w *store.Writes) bool { return cached.Revision() < revisionFor(cached, w) }
+func lacks(cached Cached, w *runWrites) bool { return cached.Revision() < revisionFor(cached, w) }
 
 // wrote remembers the writes of a run of key that has returned; again says that the key
 // is to run again without being added.
-func (p *pendingWrites[K]) wrote(key K, w *store.Writes, again bool) {
+func (p *pendingWrites[K]) wrote(key K, w *runWrites, again bool) {
 	if w == nil {
 		return
 	}
@@ -295,7 +295,7 @@ func (p *pendingWrites[K]) clear(key K, left *bool) {
 
 // pendingOf is what is remembered of a key. The zero value: nothing is.
 type pendingOf struct {
-	writes *store.Writes
+	writes *runWrites
 	left   time.Duration // for so long the key is to wait; zero or less: it may run
 	held   bool          // it is held already
 	stale  bool          // a run that does not wait is to read the store itself
@@ -350,7 +350,7 @@ func (p *pendingWrites[K]) mayRun(key K) (stale, ok bool) {
 
 // hold keeps a key in the queue until the caches have seen what it wrote, which they
 // may have meanwhile.
-func (p *pendingWrites[K]) hold(key K, w *store.Writes, left time.Duration) {
+func (p *pendingWrites[K]) hold(key K, w *runWrites, left time.Duration) {
 	release := p.k.q.Hold(p.k.q.OfKey(key), queue.Hold{Reason: p.waitingFor(w), Max: left})
 	p.pending.Lock()
 	if r := p.of[key]; r != nil && r.writes == w && len(r.lacking) > 0 {
@@ -366,7 +366,7 @@ func (p *pendingWrites[K]) hold(key K, w *store.Writes, left time.Duration) {
 const waitingForCache = "waiting for cache "
 
 // waitingFor is the reason of such a hold.
-func (p *pendingWrites[K]) waitingFor(w *store.Writes) string {
+func (p *pendingWrites[K]) waitingFor(w *runWrites) string {
 	var names []string
 	for _, cached := range p.k.caches() {
 		if lacks(cached, w) {
@@ -388,7 +388,7 @@ func (p *pendingWrites[K]) lookedFor(key K) {
 }
 
 // hasShownLocked reports whether every source that can has shown what was written.
-func (p *pendingWrites[K]) hasShownLocked(v *view[K], w *store.Writes) bool {
+func (p *pendingWrites[K]) hasShownLocked(v *view[K], w *runWrites) bool {
 	return !slices.ContainsFunc(v.shows, func(c Cached) bool { return p.shown[c] < revisionFor(c, w) })
 }
 

@@ -32,7 +32,7 @@ func TestRunThatWroteEndsTheHoldOfAnEarlierWrite(t *testing.T) {
 	cached, key := &unread{rev: 6}, store.Key{Name: "a"}
 	c := still(t, "things", &Options[Request]{Reads: []Cached{cached}})
 	wrote := func(rev store.Revision) {
-		w := new(store.Writes)
+		w := new(runWrites)
 		w.Note(cached.Backend(), cached.Kind(), key, rev)
 		c.writes.wrote(key, w, false)
 	}
@@ -65,13 +65,13 @@ func (c *kindCache) Kind() string { return c.kind }
 func TestKeyThatWroteManyObjectsWaitsForTheCacheOfEachKind(t *testing.T) {
 	few, many := &kindCache{unread{rev: 1}, "few"}, &kindCache{unread{rev: 1}, "many"}
 	c, key := still(t, "things", &Options[Request]{Reads: []Cached{few, many}}), store.Key{Name: "a"}
-	w := new(store.Writes)
+	w := new(runWrites)
 	w.Note(few.Backend(), few.Kind(), key, 2)
 	for i := range 300 {
 		w.Note(many.Backend(), many.Kind(), key, store.Revision(3+i))
 	}
 	c.writes.wrote(key, w, false)
-	w = new(store.Writes)
+	w = new(runWrites)
 	w.Note(many.Backend(), many.Kind(), key, 500)
 	c.writes.wrote(key, w, false)
 	many.rev = 500
@@ -133,7 +133,7 @@ func TestKeysWaitForTheirOwnWritesWhateverTheirOrder(t *testing.T) {
 		for i := range 200 {
 			key := store.Key{Name: strconv.Itoa(rnd.IntN(60))}
 			if now := cached.rev + store.Revision(rnd.IntN(30)); now > rev[key] {
-				w := new(store.Writes)
+				w := new(runWrites)
 				w.Note(cached.Backend(), cached.Kind(), key, now)
 				c.writes.wrote(key, w, false)
 				rev[key] = now

@@ -366,9 +366,8 @@ type Batch struct {
 	Revision Revision
 	Changes  []Change
 	// Skipped counts the changes of other slots that the watch of some slots read and
-	// dropped within this process, and SkippedBytes the bytes of their contents. Both
-	// are zero where the store itself leaves them out.
-	Skipped, SkippedBytes int
+	// dropped within this process. Zero where the store itself leaves them out.
+	Skipped int
 }
 
 // Change is one record as written, or with Deleted as it last was.

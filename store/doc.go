@@ -81,7 +81,7 @@ package store
 //
 // Guards are checked by the backend, in [Txn.Prepare], and not by the typed
 // store: what is written around the typed store is fenced too. Writes are noted
-// ([WithWrites]) by the typed store, because only it knows which backend, as the
+// (for promise S4) by the typed store, because only it knows which backend, as the
 // caches see it, was written to.
 //
 // Validation is asked when the spec changes and not on every write. Asked every

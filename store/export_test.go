@@ -1,8 +1,15 @@
 package store
 
 import (
+	"context"
 	"log/slog"
+
+	"github.com/tendhq/tend/internal/written"
 )
+
+type Writes = writes
+
+func WithWrites(ctx context.Context, w *Writes) context.Context { return written.With(ctx, w) }
 
 const MaxFinalizers = maxFinalizers
 

@@ -66,14 +66,14 @@ func (r Requirement) matches(labels map[string]string) bool {
 func (s Selector) String() string {
 	parts := make([]string, len(s.Labels))
 	for i, r := range s.Labels {
-		parts[i] = r.String()
+		parts[i] = r.text()
 	}
 	return strings.Join(parts, ",")
 }
 
-// String returns the requirement in the syntax of [ParseSelector], which reads it
+// text is the requirement in the syntax of [ParseSelector], which reads it
 // back as it is.
-func (r Requirement) String() string {
+func (r Requirement) text() string {
 	key := selectorWord(r.Key)
 	values := make([]string, len(r.Values))
 	for i, v := range r.Values {

@@ -198,7 +198,6 @@ func (b Batch) only(slots *SlotSet) Batch {
 			continue
 		}
 		b.Skipped++
-		b.SkippedBytes += len(all[i].Bytes)
 	}
 	if len(b.Changes) == 0 && b.Kind == BatchChanges {
 		b.Kind, b.Changes = BatchProgress, nil

@@ -166,14 +166,14 @@ func (tx *Tx) Commit(ctx context.Context) error {
 	noting := beginWrite(ctx)
 	r, err := first.backend.Commit(ctx, t)
 	if err != nil {
-		noting.end(first.backend, noted(err, t.Ops), 0)
+		endWrite(noting, first.backend, noted(err, t.Ops), 0)
 		tx.over = errors.Is(err, ErrUnknownOutcome)
 		if tx.over {
 			return err
 		}
 		return txError(err)
 	}
-	noting.end(first.backend, t.Ops, r)
+	endWrite(noting, first.backend, t.Ops, r)
 	tx.over = true
 	for _, w := range tx.writes {
 		w.stored(r)

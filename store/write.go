@@ -386,10 +386,10 @@ func (s *core) write(ctx context.Context, op Op, cond Compare) (Revision, error)
 	w := beginWrite(ctx)
 	rev, err := s.backend.Commit(ctx, Txn{If: t.conds[:], Ops: t.ops[:]})
 	if err != nil {
-		w.end(s.backend, noted(err, t.ops[:]), 0)
+		endWrite(w, s.backend, noted(err, t.ops[:]), 0)
 		return 0, gone(err, cond)
 	}
-	w.end(s.backend, t.ops[:], rev)
+	endWrite(w, s.backend, t.ops[:], rev)
 	return rev, nil
 }
 

@@ -21,7 +21,7 @@ const table = `CREATE TABLE zones (name text PRIMARY KEY, ttl text NOT NULL, rea
 // application is the part of the service that owns the rows.
 type application struct {
 	pool     *pgxpool.Pool
-	database *postgres.Backend
+	database store.FullBackend
 	zones    *Zones
 }
 

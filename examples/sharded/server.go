@@ -63,7 +63,7 @@ func serve(ctx context.Context, o options, out io.Writer) error {
 					return nil
 				case question := <-o.Asked:
 					held := all.Cache().Snapshot()
-					u := usage{CPU: ownCPU(), Read: ownRead(), Objects: held.Objects, Runs: int(runs.Load()), Others: held.Shards.Others.Changes}
+					u := usage{CPU: ownCPU(), Read: ownRead(), Objects: held.Objects, Runs: int(runs.Load()), Others: held.Shards.Others}
 					if question == askHeap {
 						u.Heap = liveHeap()
 					}

@@ -8,12 +8,12 @@ import (
 	"github.com/tendhq/tend/store"
 )
 
-// Is reports whether an object with these conditions is as declared in that generation: it is
+// Is reports whether an object with these conditions is as declared: it is
 // not being deleted, it is Ready ([store.ReadyAt]), and nothing fails at it. fails is what
 // this process knows besides: whether the last run of its key failed, which may have
 // written nothing.
-func Is(m *store.Meta, conditions []store.Condition, generation int64, fails bool) bool {
-	return !m.Deleting() && !Failing(m, conditions, fails) && store.ReadyAt(m, conditions, generation)
+func Is(m *store.Meta, conditions []store.Condition, fails bool) bool {
+	return !m.Deleting() && !Failing(m, conditions, fails) && store.ReadyAt(m, conditions, m.Generation)
 }
 
 // Failing reports whether the last reconcile of an object could not do its work, by the

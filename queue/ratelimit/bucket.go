@@ -98,7 +98,8 @@ func (b *Bucket) Throttle(until time.Time) {
 }
 
 // ThrottleUntil is Throttle that may end a pause that lasts sooner, too: at until, or now
-// if that has passed. In between the bucket gives nothing, as it would after a Resume.
+// if that has passed; the zero time ends it. In between the bucket gives nothing, as it would
+// after a pause that ends by itself.
 func (b *Bucket) ThrottleUntil(until time.Time) {
 	b.change(func(now time.Time) {
 		switch {
@@ -117,9 +118,6 @@ func (b *Bucket) throttleLocked(now, until time.Time) {
 	}
 	b.until = until
 }
-
-// Resume ends a pause before its time, in every queue that uses the bucket.
-func (b *Bucket) Resume() { b.ThrottleUntil(time.Time{}) }
 
 // change calls f under the lock and lets the queues look again, without the lock:
 // theirs come first.

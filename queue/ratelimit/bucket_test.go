@@ -60,7 +60,7 @@ func TestTimeThrottledDoesNotOverflow(t *testing.T) {
 		if until := b.Stats().Until; until.Year() != 18999 {
 			t.Errorf("paused until %v, want the year 18999", until)
 		}
-		b.Resume()
+		b.ThrottleUntil(time.Time{})
 		time.Sleep(time.Hour)
 		if st := b.Stats(); st.Throttled != time.Hour || !st.Until.IsZero() {
 			t.Errorf("paused for %v until %v, want 1h and not any more", st.Throttled, st.Until)
@@ -113,7 +113,7 @@ func TestPausesOfABucketAreCountedAsTheyPass(t *testing.T) {
 		if s := b.Stats(); s.Throttled != time.Hour || s.Until.Year() != 18999 {
 			t.Errorf("throttled for %v until %v, want for 1h until 18999", s.Throttled, s.Until)
 		}
-		b.Resume()
+		b.ThrottleUntil(time.Time{})
 		time.Sleep(time.Hour)
 		b.Throttle(time.Now().Add(time.Minute))
 		time.Sleep(time.Hour)
@@ -430,7 +430,7 @@ func TestWaitTakesATokenWhenThereIsOne(t *testing.T) {
 			t.Errorf("%v, want the cause", err)
 		}
 		b.Throttle(time.Now().Add(time.Hour))
-		time.AfterFunc(time.Second, b.Resume)
+		time.AfterFunc(time.Second, func() { b.ThrottleUntil(time.Time{}) })
 		if err := b.Wait(t.Context()); err != nil || time.Since(began) > 5*time.Second {
 			t.Errorf("%v after %v, want a token when the pause is ended", err, time.Since(began))
 		}

@@ -409,7 +409,7 @@ func TestARenamedFileIsSeen(t *testing.T) {
 	})
 }
 
-// A file that suddenly declares much less is refused until it is confirmed.
+// A file that suddenly declares much less is refused until more deletions are allowed.
 func TestTooManyDeletionsAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		allowed := 1
@@ -426,13 +426,13 @@ func TestTooManyDeletionsAreRefused(t *testing.T) {
 		w.settle()
 		w.expect("a:1", "b:2", "c:3")
 		w.expectLeft("refusing to delete 2 of the objects of kind site")
-		if err := w.file.Confirm(2); err != nil {
+		allowed = 2
+		if err := w.file.Controller().Kick(reconcile.Request{Name: "sites.json"}); err != nil {
 			t.Fatal(err)
 		}
 		w.settle()
 		w.expect("a:1")
 		w.expectLeft("")
-		// The confirmation was for that content only.
 		allowed = 0
 		w.write("[]")
 		w.settle()
@@ -480,7 +480,7 @@ func TestAnEditOfWhatTheFileDeclaresIsAConflict(t *testing.T) {
 		w.write(list("a", 1, "b", 3))
 		w.settle()
 		w.expect("a:7", "b:3")
-		if left := program.ListLeft(w.file.Left()); !strings.Contains(left, "site a: Size: edit has 7, sites.json declares 1") {
+		if left := fmt.Sprint(w.file.Left()); !strings.Contains(left, "site a: Size: edit has 7, sites.json declares 1") {
 			t.Errorf("left is %s", left)
 		}
 		w.write(list("a", 7, "b", 3))
@@ -522,7 +522,7 @@ func TestAnEditStandsOnAllServersAndAfterARestart(t *testing.T) {
 		}
 		conflict := func(w *world) {
 			t.Helper()
-			if left := program.ListLeft(w.file.Left()); !strings.Contains(left, "site a: Size: edit has 7, sites.json declares 1") {
+			if left := fmt.Sprint(w.file.Left()); !strings.Contains(left, "site a: Size: edit has 7, sites.json declares 1") {
 				t.Errorf("left is %s", left)
 			}
 		}
@@ -575,7 +575,7 @@ func TestAnObjectOfOthersIsNotTakenOver(t *testing.T) {
 		w.run(b, nil)
 		w.settle()
 		w.expect("a:5")
-		if left := program.ListLeft(w.file.Left()); !strings.Contains(left, "is not declared by sites.json") {
+		if left := fmt.Sprint(w.file.Left()); !strings.Contains(left, "is not declared by sites.json") {
 			t.Errorf("left:\n%s\nwant why the file is refused", left)
 		}
 	})
@@ -886,15 +886,17 @@ func TestBadOptionsAreErrors(t *testing.T) {
 			t.Error("New accepts what it cannot use")
 		}
 	}
-	whole := must(declare.New(s, c, filepath.Join(t.TempDir(), "whole"), &declare.Options[spec, struct{}]{MaxBytes: math.MaxInt64}))
-	if err := os.WriteFile(whole.Path(), []byte(`{"meta": {"name": "a"}, "spec": {"Size": 1}}`), 0o600); err != nil {
+	at := filepath.Join(t.TempDir(), "whole")
+	whole := must(declare.New(s, c, at, &declare.Options[spec, struct{}]{MaxBytes: math.MaxInt64}))
+	if err := os.WriteFile(at, []byte(`{"meta": {"name": "a"}, "spec": {"Size": 1}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if set, err := whole.Read(); err != nil || len(set) != 1 {
 		t.Errorf("a file without a bound to its length: %v, %v", set, err)
 	}
-	long := must(declare.New(s, c, filepath.Join(t.TempDir(), "x"), &declare.Options[spec, struct{}]{MaxBytes: 3}))
-	if err := os.WriteFile(long.Path(), []byte("[   ]"), 0o600); err != nil {
+	at = filepath.Join(t.TempDir(), "x")
+	long := must(declare.New(s, c, at, &declare.Options[spec, struct{}]{MaxBytes: 3}))
+	if err := os.WriteFile(at, []byte("[   ]"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := long.Read(); err == nil || !strings.Contains(err.Error(), "longer than 3 bytes") {

@@ -70,7 +70,6 @@ type File[S, T any] struct {
 	declared  map[store.Key]*store.Object[S, T]
 	unread    error // why the file cannot be read; nil: it can
 	failed    error // why applied is not in force; nil: it is
-	confirmed int   // deletions that an operator allowed for this content
 	followers map[*follower]struct{}
 	stopping  bool // the controller's Run is about to end
 }
@@ -140,9 +139,6 @@ func New[S, T any](s *store.Store[S, T], c *cache.Cache[S, T], path string, o *O
 // Controller is what keeps the store as the file says. Register it with a Manager.
 func (f *File[S, T]) Controller() *reconcile.Controller[reconcile.Request] { return f.controller }
 
-// Path is the file's path.
-func (f *File[S, T]) Path() string { return f.path }
-
 // Read reads the file now and returns what it declares, filled in by the kind's Default, and
 // why it cannot be applied if that can be known without the store: for a program that does
 // not start with a broken file. It changes nothing.
@@ -180,15 +176,6 @@ func (f *File[S, T]) decode(data []byte) ([]*store.Object[S, T], error) {
 		seen[o.Key()] = true
 	}
 	return slices.Concat([]*store.Object[S, T]{}, set), nil
-}
-
-// Confirm allows up to n deletions for the present content, which was refused for
-// them, and tries it again.
-func (f *File[S, T]) Confirm(n int) error {
-	f.mu.Lock()
-	f.confirmed = n
-	f.mu.Unlock()
-	return f.controller.Kick(f.key)
 }
 
 // follow is the source: it looks at the file until ctx ends.
@@ -236,9 +223,6 @@ func (f *File[S, T]) setRead(next *content, err error) (news bool) {
 	news = (err == nil) != (f.unread == nil) || err != nil && err.Error() != f.unread.Error()
 	f.unread = err
 	if next != nil {
-		if f.content == nil || f.content.sum != next.sum {
-			f.confirmed = 0
-		}
 		f.content = next
 	}
 	if news || next != nil {
@@ -279,7 +263,7 @@ func sameDeclared[S, T any](a, b *store.Object[S, T]) bool {
 // reconcile applies the latest content.
 func (f *File[S, T]) reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	f.mu.Lock()
-	latest, confirmed, before := f.content, f.confirmed, f.declared
+	latest, before := f.content, f.declared
 	f.mu.Unlock()
 	if latest == nil {
 		return reconcile.Result{}, nil // the file has not been read on this server
@@ -293,7 +277,7 @@ func (f *File[S, T]) reconcile(ctx context.Context, _ reconcile.Request) (reconc
 		return reconcile.Result{}, f.end(latest, before, err)
 	}
 	f.declare(set) // first: others may alter what Apply has written before it returns
-	did, err := f.store.Apply(ctx, set, f.o.Owner, max(most, confirmed, 0))
+	did, err := f.store.Apply(ctx, set, f.o.Owner, max(most, 0))
 	if tooMany, refused := errors.AsType[*store.CapError](err); refused {
 		err = reconcile.Terminal(fmt.Errorf("%s: %w", f.path, tooMany))
 	} else if errors.Is(err, store.ErrInvalid) {

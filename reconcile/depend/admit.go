@@ -35,29 +35,51 @@ const (
 // attempts without a run. It runs when they are there, long before.
 const waitAgain = time.Hour
 
-// Permit is one run's leave to use what its object needs, or why it has to wait. A nil
-// Permit is that of an object that needs nothing: it is open.
-type Permit[S, T any] struct {
+// permit is one run's leave to use what its object needs, or why it has to wait. A nil
+// permit is that of an object that needs nothing: it is open.
+type permit[S, T any] struct {
 	t       *Tracker[S, T]
 	user    *user
 	refs    []Ref
 	held    holds  // as the object records it
 	reason  string // empty: open
 	message string
-	keep    bool // End drops no hold
+	keep    bool // end drops no hold
 }
 
-// Admit says whether a run may go on with an object that is not in deletion: the object
-// is what the run has read, with what it has edited. The caller goes on if the Permit is
-// Open, and then ends it with End; else it describes the object with [Permit.Describe],
-// and ends the run with [Permit.Result].
+// A writer changes the object of a run as it is stored.
+type writer[S, T any] func(ctx context.Context, edit func(*store.Object[S, T]) error) error
+
+// Admit calls use if what an object needs is there, and else says in the object's conditions
+// what it waits for; res then ends the run, which comes again when that is there. The object
+// is not in deletion, and is what the run has read, with what it has edited. It is for
+// packages that write finalizers and status themselves; [Tracker.Wrap] is for a func.
 //
 // Before the first use of a needed object Admit records that in both objects, by writes
 // that compare revisions: write makes those of o, again from what is stored, and brings o
-// up to date. An error of write is returned as it is. An object that uses what it used
-// before costs no write and no read of a store. In a run of a controller to which
-// [Tracker.Source] was not given Admit fails: nothing would wake an object that waits.
-func (t *Tracker[S, T]) Admit(ctx context.Context, o *store.Object[S, T], write func(ctx context.Context, edit func(*store.Object[S, T]) error) error) (*Permit[S, T], error) {
+// up to date. An object that uses what it used before costs no write and no read of a store.
+// After a success of use, of an object that is Ready if it says at all how it is, holds on
+// objects that are not needed any more are dropped by record, which writes from what is stored,
+// again after a conflict. Not if use says keep: it succeeded, and did not bring about what
+// the object says now, so that what it used before is still used.
+//
+// res and err are those of use; own is an error of Admit's own writes, before use or after it. In a
+// run of a controller to which [Tracker.Source] was not given Admit fails: nothing would wake
+// an object that waits.
+func (t *Tracker[S, T]) Admit(ctx context.Context, o *store.Object[S, T], write, record func(ctx context.Context, edit func(*store.Object[S, T]) error) error, use func() (res reconcile.Result, keep bool, err error)) (res reconcile.Result, err, own error) {
+	p, own := t.admit(ctx, o, write)
+	if own != nil {
+		return res, nil, own
+	}
+	p.describe(o)
+	if !p.open() {
+		return p.result(ctx), nil, nil
+	}
+	return p.use(ctx, o, record, use)
+}
+
+// admit gives the run's permit. An error of write is returned as it is.
+func (t *Tracker[S, T]) admit(ctx context.Context, o *store.Object[S, T], write writer[S, T]) (*permit[S, T], error) {
 	if !t.sourced.Load() {
 		if of, ok := reconcile.RunInfo(ctx); ok {
 			return nil, fmt.Errorf("depend: nothing would wake %s %s when what it needs changes: give Tracker.Source to controller %q, by Watch", t.kind, o.Key(), of.Controller)
@@ -68,7 +90,7 @@ func (t *Tracker[S, T]) Admit(ctx context.Context, o *store.Object[S, T], write 
 		return nil, err
 	}
 	targets := t.targets(o)
-	p := &Permit[S, T]{t: t, held: record}
+	p := &permit[S, T]{t: t, held: record}
 	looked := make([]state, len(targets))
 	for i, g := range targets {
 		looked[i] = t.look(g)
@@ -84,7 +106,7 @@ func (t *Tracker[S, T]) Admit(ctx context.Context, o *store.Object[S, T], write 
 	done := false
 	defer func() {
 		if !done {
-			p.Abort() // a panic goes its way
+			p.abort() // a panic goes its way
 		}
 	}()
 	if !open {
@@ -99,7 +121,7 @@ func (t *Tracker[S, T]) Admit(ctx context.Context, o *store.Object[S, T], write 
 }
 
 // beginRun notes the run in the index.
-func (t *Tracker[S, T]) beginRun(o *store.Object[S, T], p *Permit[S, T], targets []target, looked []state) bool {
+func (t *Tracker[S, T]) beginRun(o *store.Object[S, T], p *permit[S, T], targets []target, looked []state) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if was := t.index.users[o.Key()]; was == nil && len(targets) > 0 || was != nil && was.revision > o.Revision {
@@ -142,7 +164,7 @@ func (t *Tracker[S, T]) unheld(targets []target, looked []state, record holds) (
 // hold takes the holds that are missing: first in the object, so that the releaser sees
 // them; then it reads the needed objects, and keeps them by the finalizer; then it makes
 // the holds firm, because the run is about to use the objects.
-func (t *Tracker[S, T]) hold(ctx context.Context, p *Permit[S, T], targets []target, looked []state, fresh []int, write func(context.Context, func(*store.Object[S, T]) error) error) error {
+func (t *Tracker[S, T]) hold(ctx context.Context, p *permit[S, T], targets []target, looked []state, fresh []int, write writer[S, T]) error {
 	refs := make([]Ref, 0, len(fresh))
 	for _, i := range fresh {
 		refs = append(refs, t.ref(targets[i]))
@@ -178,7 +200,7 @@ func (t *Tracker[S, T]) take(ctx context.Context, g target) (state, error) {
 }
 
 // record writes the holds of the object if they have changed.
-func (p *Permit[S, T]) record(ctx context.Context, now holds, write func(context.Context, func(*store.Object[S, T]) error) error) error {
+func (p *permit[S, T]) record(ctx context.Context, now holds, write writer[S, T]) error {
 	if slices.Equal(p.held, now) {
 		return nil
 	}
@@ -193,7 +215,7 @@ func (p *Permit[S, T]) record(ctx context.Context, now holds, write func(context
 }
 
 // refuse says why the run may not go on, and drops holds that no run has used.
-func (t *Tracker[S, T]) refuse(ctx context.Context, p *Permit[S, T], targets []target, looked []state, write func(context.Context, func(*store.Object[S, T]) error) error) error {
+func (t *Tracker[S, T]) refuse(ctx context.Context, p *permit[S, T], targets []target, looked []state, write writer[S, T]) error {
 	var unmet []string
 	for i, s := range looked {
 		if s.met {
@@ -232,14 +254,14 @@ func list(texts []string) string {
 	return fmt.Sprintf("%s, and %d more", strings.Join(texts[:few], ", "), len(texts)-few)
 }
 
-// Open reports whether the run may go on.
-func (p *Permit[S, T]) Open() bool { return p == nil || p.reason == "" }
+// open reports whether the run may go on.
+func (p *permit[S, T]) open() bool { return p == nil || p.reason == "" }
 
-// Describe sets the object's conditions: what it waits for or, where it had to wait, that
+// describe sets the object's conditions: what it waits for or, where it had to wait, that
 // it need not any more. It reports whether that changed anything. An object that is Ready
 // stays so: it was brought about, and is only not looked after.
-func (p *Permit[S, T]) Describe(o *store.Object[S, T]) (changed bool) {
-	if p.Open() {
+func (p *permit[S, T]) describe(o *store.Object[S, T]) (changed bool) {
+	if p.open() {
 		c, ok := o.Condition(ConditionDependencies)
 		return ok && c.Status != store.True && o.SetCondition(store.Condition{Type: ConditionDependencies, Status: store.True, Reason: reasonMet})
 	}
@@ -253,20 +275,34 @@ func (p *Permit[S, T]) Describe(o *store.Object[S, T]) (changed bool) {
 	return changed
 }
 
-// Result ends a run that has to wait: it runs when what it needs is there, and keeps its
+// result ends a run that has to wait: it runs when what it needs is there, and keeps its
 // attempts until then.
-func (p *Permit[S, T]) Result(ctx context.Context) reconcile.Result {
+func (p *permit[S, T]) result(ctx context.Context) reconcile.Result {
 	if i, ok := reconcile.RunInfo(ctx); ok && i.Attempt > 0 {
 		return reconcile.Result{StillFailing: true, RequeueAfter: waitAgain}
 	}
 	return reconcile.Result{}
 }
 
-// End ends a run that was open: o is the object as the run leaves it, with its status, and
-// res and err what the run returns. After a success, of an object that is Ready if it says
-// at all how it is, holds on objects that are not needed any more are dropped: record
-// makes that write, from what is stored, again after a conflict.
-func (p *Permit[S, T]) End(ctx context.Context, o *store.Object[S, T], res reconcile.Result, err error, record func(ctx context.Context, edit func(*store.Object[S, T]) error) error) error {
+// use is the part of a run that uses what its object needs.
+func (p *permit[S, T]) use(ctx context.Context, o *store.Object[S, T], record writer[S, T], f func() (res reconcile.Result, keep bool, err error)) (res reconcile.Result, err, own error) {
+	ended := false
+	defer func() {
+		if !ended {
+			p.abort() // a panic goes its way
+		}
+	}()
+	res, keep, err := f()
+	ended = true
+	if p != nil {
+		p.keep = keep
+	}
+	return res, err, p.end(ctx, o, res, err, record)
+}
+
+// end ends a run that was open: o is the object as the run leaves it, with its status, and
+// res and err what the run returns. It drops the holds that Admit says.
+func (p *permit[S, T]) end(ctx context.Context, o *store.Object[S, T], res reconcile.Result, err error, record writer[S, T]) error {
 	if p == nil {
 		return nil
 	}
@@ -286,20 +322,12 @@ func (p *Permit[S, T]) End(ctx context.Context, o *store.Object[S, T], res recon
 	})
 }
 
-// Keep has End keep every hold: the run succeeded, and did not bring about what the object
-// says now, so what it used before is still used.
-func (p *Permit[S, T]) Keep() {
-	if p != nil {
-		p.keep = true
-	}
-}
-
-// Abort ends a run that failed before it could use anything, or that panicked.
-func (p *Permit[S, T]) Abort() { p.note(true) }
+// abort ends a run that failed before it could use anything, or that panicked.
+func (p *permit[S, T]) abort() { p.note(true) }
 
 // note tells the index how the run ended.
-func (p *Permit[S, T]) note(bad bool) {
-	if p == nil || p.user == nil || !p.Open() {
+func (p *permit[S, T]) note(bad bool) {
+	if p == nil || p.user == nil || !p.open() {
 		return
 	}
 	t := p.t
@@ -332,7 +360,7 @@ func (t *Tracker[S, T]) wrapped(ctx context.Context, o *store.Object[S, T], f re
 	if o.Deleting() {
 		return deleted(ctx, s, o, f)
 	}
-	p, err := t.Admit(ctx, o, func(ctx context.Context, edit func(*store.Object[S, T]) error) error {
+	p, err := t.admit(ctx, o, func(ctx context.Context, edit func(*store.Object[S, T]) error) error {
 		c := s.Clone(o)
 		if err := edit(c); err != nil {
 			return err
@@ -346,29 +374,24 @@ func (t *Tracker[S, T]) wrapped(ctx context.Context, o *store.Object[S, T], f re
 	if err != nil {
 		return res, err
 	}
-	if err := writeStatus(ctx, s, p.Describe(o), o); err != nil {
-		p.Abort()
+	if err := writeStatus(ctx, s, p.describe(o), o); err != nil {
+		p.abort()
 		return res, err
 	}
-	if !p.Open() {
-		return p.Result(ctx), nil
+	if !p.open() {
+		return p.result(ctx), nil
 	}
-	ended := false
-	defer func() {
-		if !ended {
-			p.Abort() // a panic goes its way
-		}
-	}()
-	res, err = f(ctx, o)
-	ended = true
-	dropped := p.End(ctx, o, res, err, func(ctx context.Context, edit func(*store.Object[S, T]) error) error {
+	res, err, own := p.use(ctx, o, func(ctx context.Context, edit func(*store.Object[S, T]) error) error {
 		_, err := s.Mutate(ctx, o.Key(), edit)
 		if errors.Is(err, store.ErrNotFound) {
 			return nil
 		}
 		return err
+	}, func() (reconcile.Result, bool, error) {
+		res, err := f(ctx, o)
+		return res, false, err
 	})
-	return res, errors.Join(err, dropped)
+	return res, errors.Join(err, own)
 }
 
 // WaitForUsers makes f wait with the deletion of an object that others use. It is for the

@@ -1,9 +1,11 @@
 package depend
 
 import (
+	"context"
 	"slices"
 	"time"
 
+	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/store"
 )
 
@@ -60,4 +62,17 @@ func (o *Options) SetPerSecond(v int) *Options {
 func (o *Options) SetFresh(v time.Duration) *Options {
 	o.fresh = v
 	return o
+}
+
+// Permit is the first part of Admit.
+func (t *Tracker[S, T]) Permit(ctx context.Context, o *store.Object[S, T], write func(context.Context, func(*store.Object[S, T]) error) error) (*permit[S, T], error) {
+	return t.admit(ctx, o, write)
+}
+
+func (p *permit[S, T]) Open() bool { return p.open() }
+
+func (p *permit[S, T]) Keep() { p.keep = true }
+
+func (p *permit[S, T]) End(ctx context.Context, o *store.Object[S, T], res reconcile.Result, err error, record func(context.Context, func(*store.Object[S, T]) error) error) error {
+	return p.end(ctx, o, res, err, record)
 }

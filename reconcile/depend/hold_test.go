@@ -82,7 +82,7 @@ func TestNeedsCostLittleMemory(t *testing.T) {
 	c := must(cache.New(must(store.New[Spec, Status](must(memory.New(nil))(t), "thing", nil))(t), nil))(t)
 	tracker := must(depend.New(c, depend.On(c, needed, nil), nil))(t)
 	admit := func(o *Thing) {
-		if _, err := tracker.Admit(t.Context(), o, nil); err != nil {
+		if _, err := tracker.Permit(t.Context(), o, nil); err != nil {
 			t.Fatal(err)
 		}
 	}

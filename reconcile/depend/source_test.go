@@ -84,7 +84,7 @@ func TestWakeThatTheQueueRefusesIsMadeByTheNextSource(t *testing.T) {
 		refused, woken := errors.New("the queue is away"), 0
 		stop := s.runSource(&listener{synced: func() {}, add: func(reconcile.Request) error { return refused }})
 		settle()
-		p := must(s.tracker.Admit(t.Context(), s.get("user"), nil))(t)
+		p := must(s.tracker.Permit(t.Context(), s.get("user"), nil))(t)
 		if p.Open() {
 			t.Fatal("it may go on: this shows nothing")
 		}
@@ -278,7 +278,7 @@ func TestRunThatKeepsItsHoldsLetsGoOfNothing(t *testing.T) {
 		s.edit("user", func(o *Thing) { o.Spec.Needs = []string{"new"} })
 		for _, keeps := range []bool{true, false} {
 			o := s.get("user")
-			p := must(s.tracker.Admit(t.Context(), o, func(ctx context.Context, edit func(*Thing) error) error {
+			p := must(s.tracker.Permit(t.Context(), o, func(ctx context.Context, edit func(*Thing) error) error {
 				c := s.store.Clone(o)
 				check(t, edit(c))
 				got, err := s.store.Update(ctx, c)
@@ -509,7 +509,7 @@ func TestObjectIsWokenForWhatItsRunReadThoughItsCacheIsLate(t *testing.T) {
 		settle()
 		user.Spec.Needs = []string{"after"}
 		user = must(things.Update(t.Context(), user))(t)
-		if p := must(tracker.Admit(t.Context(), user, nil))(t); p.Open() {
+		if p := must(tracker.Permit(t.Context(), user, nil))(t); p.Open() {
 			t.Fatal("it may go on: this shows nothing")
 		}
 		settle()
@@ -559,7 +559,7 @@ func TestReadyBeforeTheRunIsToldToWaitWakesIt(t *testing.T) {
 			synctest.Wait() // the source has looked
 			woken = 0
 		}
-		if p := must(s.tracker.Admit(t.Context(), s.get("user"), nil))(t); p.Open() {
+		if p := must(s.tracker.Permit(t.Context(), s.get("user"), nil))(t); p.Open() {
 			t.Fatal("it may go on: this shows nothing")
 		}
 		settle()
@@ -599,7 +599,7 @@ func TestRunWithAnOlderObjectLeavesWhatItNeedsNow(t *testing.T) {
 		s.remove("gone")
 		settle()
 		for _, o := range []*Thing{edited, gone} {
-			p := must(s.tracker.Admit(t.Context(), o, func(context.Context, func(*Thing) error) error { return nil }))(t)
+			p := must(s.tracker.Permit(t.Context(), o, func(context.Context, func(*Thing) error) error { return nil }))(t)
 			if !p.Open() {
 				t.Fatal("it may not go on: this shows nothing")
 			}

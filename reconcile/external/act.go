@@ -15,7 +15,7 @@ import (
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/depend"
 	"github.com/tendhq/tend/reconcile/event"
-	"github.com/tendhq/tend/reconcile/lifecycle"
+	"github.com/tendhq/tend/reconcile/internal/object"
 	"github.com/tendhq/tend/store"
 )
 
@@ -318,7 +318,7 @@ func (a *attempt[S, T]) later() reconcile.Result {
 // about the object: a hundred thousand of them would each store that the cloud
 // is busy.
 func (a *attempt[S, T]) fail(ctx context.Context, reason string, err error) (reconcile.Result, error) {
-	if reason == reasonStoreFailed && (errors.Is(err, store.ErrNotFound) || errors.Is(err, lifecycle.ErrDeleting)) {
+	if reason == reasonStoreFailed && (errors.Is(err, store.ErrNotFound) || errors.Is(err, object.ErrDeleting)) {
 		return reconcile.Result{Requeue: true}, nil // it went, or is about to: another run, another look
 	}
 	calledOff := ctx.Err() != nil && !errors.Is(context.Cause(ctx), context.DeadlineExceeded)

@@ -26,13 +26,13 @@ type BatchDeleter[S, T any] interface {
 	DeleteBatch(ctx context.Context, objects []*store.Object[S, T]) []error
 }
 
-// Outcome is how a call of a [Batch] ended for one item.
+// Outcome is how a call of a [NewBatch] ended for one item.
 type Outcome[R any] struct {
 	Value R
 	Err   error
 }
 
-// BatchOptions bounds what a [Batch] gathers. Zero fields mean the stated default.
+// BatchOptions bounds what a [NewBatch] gathers. Zero fields mean the stated default.
 type BatchOptions struct {
 	// Wait is how long the first item of a batch waits for others; zero: 50 ms.
 	Wait time.Duration
@@ -43,17 +43,8 @@ type BatchOptions struct {
 	timeout time.Duration
 }
 
-// Batch gathers calls of many goroutines for one item each into calls for many items.
-//
-//	Call(a) ──┐
-//	Call(b) ──┼─ Wait, or Most ──▶ call([a b c]) ──▶ an outcome for each
-//	Call(c) ──┘
-//
-// It is for the DeleteFunc of a client or the Get and Detail of an [Inventory] where the
-// cloud takes many ids at once. A goroutine waits in Call for its outcome, and so does
-// the worker of a run: a batch has no more items than the controller has workers.
-// Safe for concurrent use. Made by [NewBatch].
-type Batch[I, R any] struct {
+// batch gathers the calls of [NewBatch].
+type batch[I, R any] struct {
 	call func(ctx context.Context, items []I) []Outcome[R]
 	o    BatchOptions
 	// hide, if it is not nil, takes out of the outcomes what the runs of the items must not tell.
@@ -72,18 +63,39 @@ type gathering[I, R any] struct {
 	outcomes []Outcome[R]
 }
 
-// NewBatch makes a Batch of a call for many items, which returns an outcome for each, in
-// order. The call's context carries nothing of the runs that wait: a [quota.Quota] in it
-// is paid once for a batch. Options may be nil. An error says what is missing or negative.
+// NewBatch gathers calls of many goroutines for one item each into calls for many items.
+//
+//	one(a) ──┐
+//	one(b) ──┼─ Wait, or Most ──▶ call([a b c]) ──▶ an outcome for each
+//	one(c) ──┘
+//
+// The func that it returns, one, puts an item into the next batch and waits for its outcome. An
+// error is that of the item, or the cause of ctx if it ends first: then the call may be under
+// way, but is not made for the item any more if it was not. It is for the DeleteFunc of a
+// client or the Get and Detail of an [Inventory] where the cloud takes many ids at once. The
+// worker of a run waits in it, so that a batch has no more items than the controller has
+// workers. It is safe for concurrent use.
+//
+// call returns an outcome for each item, in order. Its context carries nothing of the runs that
+// wait: a [quota.Quota] in it is paid once for a batch. Options may be nil. An error says what
+// is missing or negative.
 //
 // An error of the call reaches the items as it is. If it quotes what was sent of several objects
 // whose kind has secrets, the call has to leave those out: a run knows its own object's only.
 // [Gather] does so.
-func NewBatch[I, R any](call func(ctx context.Context, items []I) []Outcome[R], o *BatchOptions) (*Batch[I, R], error) {
+func NewBatch[I, R any](call func(ctx context.Context, items []I) []Outcome[R], o *BatchOptions) (one func(ctx context.Context, item I) (R, error), err error) {
+	b, err := newBatch(call, o)
+	if err != nil {
+		return nil, err
+	}
+	return b.one, nil
+}
+
+func newBatch[I, R any](call func(ctx context.Context, items []I) []Outcome[R], o *BatchOptions) (*batch[I, R], error) {
 	if call == nil {
 		return nil, errors.New("external: NewBatch: no call")
 	}
-	b := &Batch[I, R]{call: call}
+	b := &batch[I, R]{call: call}
 	if o != nil {
 		b.o = *o
 	}
@@ -95,10 +107,7 @@ func NewBatch[I, R any](call func(ctx context.Context, items []I) []Outcome[R], 
 	return b, nil
 }
 
-// Call puts an item into the next batch and waits for its outcome. An error is that of
-// the item, or the cause of ctx if it ends first: then the call may be under way, but is
-// not made for the item any more if it was not.
-func (b *Batch[I, R]) Call(ctx context.Context, item I) (R, error) {
+func (b *batch[I, R]) one(ctx context.Context, item I) (R, error) {
 	if batched, ok := ctx.Value(deleteKey{}).(*atomic.Bool); ok {
 		batched.Store(true)
 	}
@@ -129,7 +138,7 @@ func (b *Batch[I, R]) Call(ctx context.Context, item I) (R, error) {
 }
 
 // run waits until the batch is full or its time is over, and makes the call.
-func (b *Batch[I, R]) run(g *gathering[I, R]) {
+func (b *batch[I, R]) run(g *gathering[I, R]) {
 	wait := time.NewTimer(b.o.Wait)
 	defer wait.Stop()
 	select {
@@ -167,7 +176,7 @@ func (b *Batch[I, R]) run(g *gathering[I, R]) {
 var errBatchExited = errors.New("external: the call of a batch ended its goroutine (runtime.Goexit)")
 
 // outcomes makes the call. An error of the whole call is that of each item.
-func (b *Batch[I, R]) outcomes(items []I) (all []Outcome[R]) {
+func (b *batch[I, R]) outcomes(items []I) (all []Outcome[R]) {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), b.o.timeout, errTimeout)
 	defer cancel()
 	err := contain.Call(func() error {
@@ -197,7 +206,7 @@ func Gather[S, T any](c Client[S, T], o *BatchOptions) (Client[S, T], error) {
 	g := &gathered[S, T]{Client: c}
 	var err error
 	if many, ok := c.(BatchObserver[S, T]); ok {
-		g.observes, err = NewBatch(func(ctx context.Context, items []batched[S, T]) []Outcome[Observation] {
+		g.observes, err = newBatch(func(ctx context.Context, items []batched[S, T]) []Outcome[Observation] {
 			return many.ObserveBatch(ctx, objectsOf(items))
 		}, o)
 		if err != nil {
@@ -206,7 +215,7 @@ func Gather[S, T any](c Client[S, T], o *BatchOptions) (Client[S, T], error) {
 		g.observes.hide = hideSecrets[S, T, Observation]
 	}
 	if many, ok := c.(BatchDeleter[S, T]); ok {
-		g.deletes, err = NewBatch(func(ctx context.Context, items []batched[S, T]) []Outcome[struct{}] {
+		g.deletes, err = newBatch(func(ctx context.Context, items []batched[S, T]) []Outcome[struct{}] {
 			errs := many.DeleteBatch(ctx, objectsOf(items))
 			outcomes := make([]Outcome[struct{}], len(errs))
 			for i, err := range errs {
@@ -228,8 +237,8 @@ func Gather[S, T any](c Client[S, T], o *BatchOptions) (Client[S, T], error) {
 // gathered is what Gather makes.
 type gathered[S, T any] struct {
 	Client[S, T]
-	observes *Batch[batched[S, T], Observation]
-	deletes  *Batch[batched[S, T], struct{}]
+	observes *batch[batched[S, T], Observation]
+	deletes  *batch[batched[S, T], struct{}]
 }
 
 // batched is an object in a batch.
@@ -281,7 +290,7 @@ func (g *gathered[S, T]) Observe(ctx context.Context, o *store.Object[S, T]) (Ob
 		return g.Client.Observe(ctx, o)
 	}
 	item := batchItem(ctx, o)
-	seen, err := g.observes.Call(ctx, item)
+	seen, err := g.observes.one(ctx, item)
 	if ctx.Err() != nil { // also if the answer came: without the status it is none
 		return Observation{}, context.Cause(ctx)
 	}
@@ -294,7 +303,7 @@ func (g *gathered[S, T]) Delete(ctx context.Context, o *store.Object[S, T]) erro
 		return g.Client.Delete(ctx, o)
 	}
 	item := batchItem(ctx, o)
-	_, err := g.deletes.Call(ctx, item)
+	_, err := g.deletes.one(ctx, item)
 	if ctx.Err() == nil {
 		*o = *item.object
 	}

@@ -136,7 +136,7 @@ func TestBatchWaitsForItsTimeOrItsSize(t *testing.T) {
 		}, &external.BatchOptions{Wait: time.Second, Most: 3}))
 		begun := time.Now()
 		call := func(ctx context.Context, n int, after time.Duration) {
-			got, err := b.Call(ctx, n)
+			got, err := b(ctx, n)
 			if err != nil || got != fmt.Sprint(n) || time.Since(begun) != after {
 				t.Errorf("item %d: %q, %v after %v, want it after %v", n, got, err, time.Since(begun), after)
 			}
@@ -147,7 +147,7 @@ func TestBatchWaitsForItsTimeOrItsSize(t *testing.T) {
 		synctest.Wait()
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
-			if _, err := b.Call(ctx, 4); !errors.Is(err, context.Canceled) {
+			if _, err := b(ctx, 4); !errors.Is(err, context.Canceled) {
 				t.Errorf("%v, want the caller's own end", err)
 			}
 		}()
@@ -175,7 +175,7 @@ func TestBatchThatFailsFailsForEachOfItsItems(t *testing.T) {
 			"another": func(context.Context, []int) []external.Outcome[int] { return make([]external.Outcome[int], 2) },
 		} {
 			b := must(external.NewBatch(call, nil))
-			if _, err := b.Call(t.Context(), 1); err == nil {
+			if _, err := b(t.Context(), 1); err == nil {
 				t.Errorf("%s: no error", name)
 			}
 		}
@@ -185,7 +185,7 @@ func TestBatchThatFailsFailsForEachOfItsItems(t *testing.T) {
 			return nil
 		}, nil))
 		cancel()
-		_, _ = b.Call(ended, 1)
+		_, _ = b(ended, 1)
 		time.Sleep(time.Second)
 		if _, err := external.NewBatch[int, int](nil, nil); err == nil {
 			t.Error("a batch without a call was accepted")
@@ -211,7 +211,7 @@ func TestBatchThatEndsItsGoroutineFails(t *testing.T) {
 		}, nil))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if _, err := b.Call(ctx, 1); err == nil || errors.Is(err, context.DeadlineExceeded) {
+		if _, err := b(ctx, 1); err == nil || errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("the call ended with %v, want what became of the batch", err)
 		}
 	})

@@ -31,7 +31,7 @@ func ExampleNewBatch() {
 	var runs sync.WaitGroup
 	for i, id := range ids {
 		runs.Go(func() { // such as a client's DeleteFunc
-			if said, err := deletions.Call(context.Background(), id); err != nil {
+			if said, err := deletions(context.Background(), id); err != nil {
 				outcomes[i] = err.Error()
 			} else {
 				outcomes[i] = said

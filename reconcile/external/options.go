@@ -10,7 +10,7 @@ import (
 
 	"github.com/tendhq/tend/queue/ratelimit"
 	"github.com/tendhq/tend/reconcile/depend"
-	"github.com/tendhq/tend/reconcile/lifecycle"
+	"github.com/tendhq/tend/reconcile/internal/object"
 	"github.com/tendhq/tend/store"
 )
 
@@ -184,10 +184,10 @@ func (o *Options[S, T]) complete(kind string) error {
 
 func (o *Options[S, T]) completeFinalizer(kind string) (err error) {
 	if o.Finalizer == "" {
-		o.Finalizer, err = lifecycle.FinalizerName(kind, "external")
+		o.Finalizer, err = object.FinalizerName(kind, "external")
 		return err
 	}
-	return lifecycle.CheckFinalizer(o.Finalizer)
+	return object.CheckFinalizer(o.Finalizer)
 }
 
 func annotatedPolicy[S, T any](o *store.Object[S, T]) (Policy, error) {

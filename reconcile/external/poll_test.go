@@ -8,10 +8,10 @@ import (
 	"github.com/tendhq/tend/store"
 )
 
-type object = store.Object[struct{}, struct{}]
+type polled = store.Object[struct{}, struct{}]
 
-func withPoll(text string) *object {
-	o := &object{}
+func withPoll(text string) *polled {
+	o := &polled{}
 	o.Annotations = map[string]string{pollAnnotation: text}
 	return o
 }
@@ -20,17 +20,17 @@ func withPoll(text string) *object {
 func TestPollIntervalComesFromOptionsObjectAndHook(t *testing.T) {
 	base := poll[struct{}, struct{}]{every: time.Minute, floor: 10 * time.Second, jitter: -1}
 	doubled := base
-	doubled.hook = func(_ *object, d time.Duration) time.Duration { return 2 * d }
+	doubled.hook = func(_ *polled, d time.Duration) time.Duration { return 2 * d }
 	last := doubled
-	last.hook = func(*object, time.Duration) time.Duration { return 7 * time.Second }
+	last.hook = func(*polled, time.Duration) time.Duration { return 7 * time.Second }
 	off := base
-	off.hook = func(*object, time.Duration) time.Duration { return 0 }
+	off.hook = func(*polled, time.Duration) time.Duration { return 0 }
 	for name, c := range map[string]struct {
 		p    poll[struct{}, struct{}]
-		o    *object
+		o    *polled
 		want time.Duration
 	}{
-		"as the options say":               {base, &object{}, time.Minute},
+		"as the options say":               {base, &polled{}, time.Minute},
 		"the object's own":                 {base, withPoll("5m"), 5 * time.Minute},
 		"the object's, below the floor":    {base, withPoll("1s"), 10 * time.Second},
 		"the object's, negative":           {base, withPoll("-1h"), 10 * time.Second},
@@ -38,8 +38,8 @@ func TestPollIntervalComesFromOptionsObjectAndHook(t *testing.T) {
 		"the object's, without a unit":     {base, withPoll("30"), time.Minute},
 		"the object's, empty":              {base, withPoll(""), time.Minute},
 		"a hook gets what came before":     {doubled, withPoll("5m"), 10 * time.Minute},
-		"a hook set later takes the place": {last, &object{}, 7 * time.Second},
-		"a hook that wants no poll":        {off, &object{}, 0},
+		"a hook set later takes the place": {last, &polled{}, 7 * time.Second},
+		"a hook that wants no poll":        {off, &polled{}, 0},
 	} {
 		if got := c.p.next(c.o); got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
@@ -52,7 +52,7 @@ func TestPollJitterStaysWithinItsBoundsOnBothSides(t *testing.T) {
 	p := poll[struct{}, struct{}]{every: time.Minute, jitter: 5 * time.Second}
 	var below, above bool
 	for range 1000 {
-		d := p.next(&object{})
+		d := p.next(&polled{})
 		if d < 55*time.Second || d > 65*time.Second {
 			t.Fatalf("poll after %v, want 1m ± 5s", d)
 		}
@@ -99,7 +99,7 @@ func TestPollPhaseIsTheSameInEveryInterval(t *testing.T) {
 func TestPollWithPhaseSettlesAtOneInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := poll[struct{}, struct{}]{every: time.Hour, phased: true}
-		o := &object{Meta: store.Meta{Name: "x"}}
+		o := &polled{Meta: store.Meta{Name: "x"}}
 		for i := range 5 {
 			d := p.next(o)
 			if d < 30*time.Minute || d > 90*time.Minute || i > 0 && d != time.Hour {
@@ -119,7 +119,7 @@ func TestPollIntervalOfAnyLengthIsATime(t *testing.T) {
 		for _, d := range []time.Duration{1, time.Hour, 1 << 62, 1<<62 + 1, 1<<63 - 1} {
 			for _, phased := range []bool{false, true} {
 				p := poll[struct{}, struct{}]{every: d, jitter: d / 10, phased: phased, start: time.Now()}
-				o := &object{}
+				o := &polled{}
 				o.SetReady()
 				o.SetCondition(store.Condition{Type: store.ConditionSynced, Status: store.True})
 				for range 100 {

@@ -15,7 +15,7 @@ import (
 	"github.com/tendhq/tend/internal/wall"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/internal/match"
-	"github.com/tendhq/tend/reconcile/lifecycle"
+	"github.com/tendhq/tend/reconcile/internal/object"
 	"github.com/tendhq/tend/reconcile/quota"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
@@ -148,7 +148,7 @@ func (r *Reconciler[S, T]) String() string { return "external " + r.kind }
 // Reconcile brings the resource of one object in line with it, by at most one
 // change. A write that lost a race ends the run silently and requeues it.
 func (r *Reconciler[S, T]) Reconcile(ctx context.Context, key reconcile.Request) (reconcile.Result, error) {
-	run, err := lifecycle.Begin(ctx, r.store, key)
+	run, err := object.Begin(ctx, r.store, key)
 	if run == nil || err != nil {
 		if err == nil {
 			r.seen.drop(key)
@@ -170,7 +170,7 @@ func (r *Reconciler[S, T]) Forget(left func(key store.Key) bool) { r.seen.forget
 // attempt is one run for one object.
 type attempt[S, T any] struct {
 	*Reconciler[S, T]
-	*lifecycle.Run[S, T]
+	*object.Run[S, T]
 	log    *slog.Logger
 	view   view
 	client Client[S, T]
@@ -254,27 +254,12 @@ func (a *attempt[S, T]) run(ctx context.Context) (reconcile.Result, error) {
 	if a.o.Depends == nil || a.view.deleting {
 		return a.permitted(ctx)
 	}
-	permit, err := a.o.Depends.Admit(ctx, a.Object, a.Write)
-	if err != nil {
-		return a.fail(ctx, reasonStoreFailed, err)
-	}
-	permit.Describe(a.Object)
-	if !permit.Open() {
-		return permit.Result(ctx), nil
-	}
-	ended := false
-	defer func() {
-		if !ended { // a panic goes its way
-			permit.Abort()
-		}
-	}()
-	res, err := a.permitted(ctx)
-	ended = true
-	if a.tolerated || a.notDue { // the resource may use what the object needed before
-		permit.Keep()
-	}
-	if dropped := permit.End(ctx, a.Object, res, err, a.Record); dropped != nil {
-		return a.fail(ctx, reasonStoreFailed, errors.Join(err, dropped))
+	res, err, own := a.o.Depends.Admit(ctx, a.Object, a.Write, a.Record, func() (reconcile.Result, bool, error) {
+		res, err := a.permitted(ctx)
+		return res, a.tolerated || a.notDue, err // then the resource may use what the object needed before
+	})
+	if own != nil {
+		return a.fail(ctx, reasonStoreFailed, errors.Join(err, own))
 	}
 	return res, err
 }

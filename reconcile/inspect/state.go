@@ -93,7 +93,7 @@ func stateOf(o objects.Object, key string) (state string, silent bool) {
 		return deleting, false
 	case key == paused:
 		return paused, false
-	case declared.Is(&o.Meta, o.Conditions, o.Generation, false):
+	case declared.Is(&o.Meta, o.Conditions, false):
 		return ready, false
 	case key != "":
 		return key, false

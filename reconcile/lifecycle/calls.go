@@ -10,6 +10,7 @@ import (
 	"github.com/tendhq/tend/internal/endless"
 	"github.com/tendhq/tend/queue/ratelimit"
 	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/internal/object"
 	"github.com/tendhq/tend/store"
 )
 
@@ -62,7 +63,7 @@ type plan[S, T any] struct {
 // step brings what is remembered up to what the run has read (another object
 // of the same name, a change that no source has told of yet, a wish to be run
 // at once), and shows the object to the handlers.
-func (w *handlerWork[S, T]) step(ctx context.Context, run *Run[S, T]) (reconcile.Result, error) {
+func (w *handlerWork[S, T]) step(ctx context.Context, run *object.Run[S, T]) (reconcile.Result, error) {
 	if w.stale(run.Object) {
 		if res, err := w.gone(ctx, run.Object.Key()); err != nil || waits(res) {
 			return res, err
@@ -76,14 +77,14 @@ func (w *handlerWork[S, T]) step(ctx context.Context, run *Run[S, T]) (reconcile
 }
 
 // show calls the handlers that the object concerns, in order.
-func (w *handlerWork[S, T]) show(ctx context.Context, run *Run[S, T]) (reconcile.Result, error) {
+func (w *handlerWork[S, T]) show(ctx context.Context, run *object.Run[S, T]) (reconcile.Result, error) {
 	var failed []error
-	called, said := false, run.listen()
+	called, said := false, run.Listen()
 	for _, p := range w.plan(run) {
 		if p.verdict != call || p.entry.removed.Load() {
 			continue
 		}
-		if p.action == Added && !p.entry.Simple && !run.has(p.entry.Finalizer) {
+		if p.action == Added && !p.entry.Simple && !run.Has(p.entry.Finalizer) {
 			if err := run.Ensure(ctx, p.entry.pending); err != nil {
 				said()
 				return broken(failed, err)
@@ -92,7 +93,7 @@ func (w *handlerWork[S, T]) show(ctx context.Context, run *Run[S, T]) (reconcile
 				continue // while it was written
 			}
 		}
-		if err := over(ctx); err != nil {
+		if err := object.Over(ctx); err != nil {
 			said()
 			return broken(failed, err)
 		}
@@ -101,14 +102,14 @@ func (w *handlerWork[S, T]) show(ctx context.Context, run *Run[S, T]) (reconcile
 			failed = append(failed, err)
 		}
 	}
-	if run.deleting() {
+	if run.Deleting() {
 		if err := run.Remove(ctx, w.list.retiredFinalizers()...); err != nil {
 			said()
 			return broken(failed, err)
 		}
 	}
 	err := errors.Join(failed...)
-	if spoke := run.saidSo(said, err); called && !spoke {
+	if spoke := run.SaidSo(said, err); called && !spoke {
 		w.conclude(run)
 	}
 	return w.outcome(run, err)
@@ -117,7 +118,7 @@ func (w *handlerWork[S, T]) show(ctx context.Context, run *Run[S, T]) (reconcile
 // broken ends a run that could not go on, with what had failed before. When it
 // goes on is for the controller's backoff to say, whatever the handlers asked.
 func broken(failed []error, err error) (reconcile.Result, error) {
-	res, err := Again(err)
+	res, err := object.Again(err)
 	if err == nil && len(failed) == 0 {
 		return res, nil
 	}
@@ -126,15 +127,15 @@ func broken(failed []error, err error) (reconcile.Result, error) {
 
 // conclude says in the status how the object is doing, all handlers taken
 // together.
-func (w *handlerWork[S, T]) conclude(run *Run[S, T]) {
+func (w *handlerWork[S, T]) conclude(run *object.Run[S, T]) {
 	open, failing := w.unsettled(run)
 	switch {
-	case run.deleting() && failing != nil:
-		run.Object.SetTerminating(reasonDeleteFailed, run.message(failing))
-	case run.deleting():
+	case run.Deleting() && failing != nil:
+		run.Object.SetTerminating(reasonDeleteFailed, run.Message(failing))
+	case run.Deleting():
 		run.Object.SetTerminating(reasonDeleting, "")
 	case failing != nil:
-		run.Object.SetProgressing(reasonFailed, run.message(failing))
+		run.Object.SetProgressing(reasonFailed, run.Message(failing))
 	case open:
 		run.Object.SetProgressing(reasonRequeued, "not over yet")
 	default:
@@ -144,7 +145,7 @@ func (w *handlerWork[S, T]) conclude(run *Run[S, T]) {
 
 // unsettled says whether a handler is not done with the object, and what is
 // failing.
-func (w *handlerWork[S, T]) unsettled(run *Run[S, T]) (open bool, failing error) {
+func (w *handlerWork[S, T]) unsettled(run *object.Run[S, T]) (open bool, failing error) {
 	w.led.mu.Lock()
 	defer w.led.mu.Unlock()
 	for _, c := range w.led.ofLocked(run.Object).calls {
@@ -165,7 +166,7 @@ func (w *handlerWork[S, T]) unsettled(run *Run[S, T]) (open bool, failing error)
 // A run that nothing explains (no change, no retry, no delay that ran out) was
 // asked for: by a resync, a kick, or a source of something the object depends
 // on. It is every handler's Resync.
-func (w *handlerWork[S, T]) plan(run *Run[S, T]) []plan[S, T] {
+func (w *handlerWork[S, T]) plan(run *object.Run[S, T]) []plan[S, T] {
 	w.led.mu.Lock()
 	defer w.led.mu.Unlock()
 	ks := w.led.ofLocked(run.Object)
@@ -185,13 +186,13 @@ func (w *handlerWork[S, T]) plan(run *Run[S, T]) []plan[S, T] {
 	return plans
 }
 
-func (c *callState[S, T]) plan(run *Run[S, T], now time.Time, parked bool) plan[S, T] {
+func (c *callState[S, T]) plan(run *object.Run[S, T], now time.Time, parked bool) plan[S, T] {
 	e, o := c.handler, run.Stored()
 	if c.retry != nil && c.retry.exhausted && (parked || !now.Before(c.retry.due)) {
 		c.retry = nil
 	}
 	v := view{
-		deleting: run.deleting(),
+		deleting: run.Deleting(),
 		mark:     c.mark(run),
 		simple:   e.Simple,
 		known:    c.known,
@@ -213,7 +214,7 @@ func (c *callState[S, T]) plan(run *Run[S, T], now time.Time, parked bool) plan[
 
 // call makes one call and remembers how it ended, also when it panics: the
 // panic goes on to the controller, and the next run finds a failed attempt.
-func (w *handlerWork[S, T]) call(ctx context.Context, run *Run[S, T], p plan[S, T]) error {
+func (w *handlerWork[S, T]) call(ctx context.Context, run *object.Run[S, T], p plan[S, T]) error {
 	e, tell := p.entry, p.tell
 	ended := false
 	defer func() {
@@ -225,7 +226,7 @@ func (w *handlerWork[S, T]) call(ctx context.Context, run *Run[S, T], p plan[S, 
 	ended, err = true, endless.Cut(err)
 	unfinished := res.Requeue || p.action == Deleted && res.RequeueAfter > 0
 	if err == nil && !unfinished {
-		err = run.settle(ctx, e, p.action)
+		err = settle(ctx, run, e, p.action)
 	}
 	if err == nil && !unfinished {
 		w.succeeded(run, e, p.action, res)
@@ -239,12 +240,12 @@ func (w *handlerWork[S, T]) call(ctx context.Context, run *Run[S, T], p plan[S, 
 }
 
 // settle moves the handler's finalizer on after a success.
-func (r *Run[S, T]) settle(ctx context.Context, e *entry[S, T], a Action) error {
+func settle[S, T any](ctx context.Context, r *object.Run[S, T], e *entry[S, T], a Action) error {
 	switch {
 	case e.Simple:
 		return nil
 	case a == Added:
-		return r.swap(ctx, e.pending, e.Finalizer)
+		return r.Swap(ctx, e.pending, e.Finalizer)
 	case a == Deleted:
 		return r.Remove(ctx, e.Finalizer, e.pending)
 	}
@@ -253,12 +254,12 @@ func (r *Run[S, T]) settle(ctx context.Context, e *entry[S, T], a Action) error 
 
 // mark is the form that the handler's finalizer has on the object. A simple
 // handler has none; what it has to clean up is what it knows.
-func (c *callState[S, T]) mark(run *Run[S, T]) mark {
+func (c *callState[S, T]) mark(run *object.Run[S, T]) mark {
 	e := c.handler
 	switch {
-	case e.Simple && run.gone && c.known, !e.Simple && run.has(e.Finalizer):
+	case e.Simple && run.Gone() && c.known, !e.Simple && run.Has(e.Finalizer):
 		return done
-	case !e.Simple && run.has(e.pending):
+	case !e.Simple && run.Has(e.pending):
 		return pending
 	}
 	return unmarked
@@ -266,7 +267,7 @@ func (c *callState[S, T]) mark(run *Run[S, T]) mark {
 
 // outcome turns what the handlers left into one Result for the key: it runs
 // again when the first of them wants to.
-func (w *handlerWork[S, T]) outcome(run *Run[S, T], failed error) (reconcile.Result, error) {
+func (w *handlerWork[S, T]) outcome(run *object.Run[S, T], failed error) (reconcile.Result, error) {
 	next, waiting, failing, gaveUp := w.pending(run)
 	switch {
 	case !waiting && gaveUp != nil:
@@ -283,7 +284,7 @@ func (w *handlerWork[S, T]) outcome(run *Run[S, T], failed error) (reconcile.Res
 // whether anything is, whether it waits for a retry of a failure, and what has given up. A handler that gave up is tried
 // again now and then as long as others keep the key busy; when none does, the
 // key is parked.
-func (w *handlerWork[S, T]) pending(run *Run[S, T]) (next time.Duration, waiting, failing bool, gaveUp error) {
+func (w *handlerWork[S, T]) pending(run *object.Run[S, T]) (next time.Duration, waiting, failing bool, gaveUp error) {
 	w.led.mu.Lock()
 	defer w.led.mu.Unlock()
 	ks := w.led.ofLocked(run.Object)

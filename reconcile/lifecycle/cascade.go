@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/internal/object"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
 )
@@ -148,7 +149,7 @@ func (c *cascade[S, T]) Reconcile(ctx context.Context, key store.Key) (reconcile
 		return reconcile.Result{}, err
 	}
 	reconcile.Logger(ctx).InfoContext(ctx, "deleting an object whose owners have gone", "kind", s.Kind(), "uid", o.UID, "owners", o.Owners)
-	return Again(s.Delete(ctx, o)) // a conflict may be a new owner
+	return object.Again(s.Delete(ctx, o)) // a conflict may be a new owner
 }
 
 func (c *cascade[S, T]) gone(ctx context.Context, owner store.Owner) (bool, error) {

@@ -13,6 +13,7 @@ import (
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/depend"
 	"github.com/tendhq/tend/reconcile/internal/match"
+	"github.com/tendhq/tend/reconcile/internal/object"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
 )
@@ -188,8 +189,8 @@ func (l *Lifecycle[S, T]) concerns(ch cache.Change[S, T]) bool {
 	if reconcile.GenerationChanged(ch) || asks(ch) {
 		return true
 	}
-	_, ignored := was.Annotations[annotationIgnore]
-	_, ignores := is.Annotations[annotationIgnore]
+	_, ignored := was.Annotations[object.AnnotationIgnore]
+	_, ignores := is.Annotations[object.AnnotationIgnore]
 	return was.Paused != is.Paused || ignored && !ignores ||
 		is.Deleting() && len(depend.UserKinds(is.Finalizers)) < len(depend.UserKinds(was.Finalizers)) ||
 		l.work.mindsLabels() && !maps.Equal(was.Labels, is.Labels)

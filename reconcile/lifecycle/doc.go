@@ -2,12 +2,13 @@
 // changed, looked at again, deleted. It is the one place that touches
 // finalizers and says how an object is doing; user code says what to do.
 //
-// Two shapes of user code are served, and a third builds on the same parts:
+// Two shapes of user code are served:
 //
 //   - [New] calls an ordered list of handlers (Add, Update, Delete, Resync).
 //   - [NewProvider] calls typed CreateOrUpdate and Delete with a config and the
 //     access that one object needs.
-//   - reconcile/external manages resources of other systems on [Run].
+//
+// Package external, for resources of other systems, stands on the same parts.
 //
 // Every run goes the same way:
 //
@@ -31,7 +32,7 @@ package lifecycle
 
 // Design notes.
 //
-// Run is a struct with few methods, and not a framework with hooks: the three
+// object.Run is a struct with few methods, and not a framework with hooks: the three
 // users of it differ in their order of steps (external observes before it adds
 // its finalizer), and a sequence that one can read beats one that one has to
 // configure.

@@ -61,7 +61,7 @@ func TestHandlerThatAlwaysFailsIsNeverSaidToWork(t *testing.T) {
 				if n := strings.Count(log.String(), "run failed"); n != 1 || strings.Contains(log.String(), "works again") {
 					t.Errorf("the log says %d times that the run failed, want once, and nothing else:\n%s", n, log.String())
 				}
-				if n := c.Counts(); n.Success != 0 || n.RequeueAfter != 0 || n.Error < 3 {
+				if n := c.Snapshot().Runs; n.Success != 0 || n.RequeueAfter != 0 || n.Error < 3 {
 					t.Errorf("counts %+v, want failures and no success", n)
 				}
 			})

@@ -5,6 +5,7 @@ import (
 
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/internal/object"
 	"github.com/tendhq/tend/store"
 )
 
@@ -133,6 +134,18 @@ func (h *Handler[S, T]) invoke(ctx context.Context, a Action, old, o *store.Obje
 		return reconcile.Result{}, nil
 	}
 	return f(ctx, o)
+}
+
+// FinalizerName derives the name of the finalizer that a handler of a kind
+// puts on objects. The same arguments give the same name in every process and
+// every version; two handlers of one kind get two names, so that the first to
+// finish does not let the object go under the second. A name that would be
+// longer than 63 bytes is shortened and ends in a hash of the whole.
+//
+// It is an error if either argument is empty, holds anything but letters, digits,
+// '-', '_', '.' and '/', or does not begin and end with a letter or digit.
+func FinalizerName(kind, handler string) (string, error) {
+	return object.FinalizerName(kind, handler)
 }
 
 // Wrap gives a handler that hands every call on to h, except that Resync goes

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/reconcile/internal/object"
 )
 
 // errHandlerExists is returned when a handler's name or finalizer is taken by
@@ -136,10 +137,10 @@ func (h *Handlers[S, T]) entryLocked(handler Handler[S, T]) (*entry[S, T], error
 	case e.Finalizer == "":
 		e.Finalizer = derived
 	}
-	if err := CheckFinalizer(e.Finalizer); err != nil {
+	if err := object.CheckFinalizer(e.Finalizer); err != nil {
 		return nil, fmt.Errorf("handler %q: %w", e.Name, err)
 	}
-	e.pending = pendingName(e.Finalizer)
+	e.pending = object.PendingName(e.Finalizer)
 	if e.Retry == nil {
 		e.Retry = queue.Backoff{}.Policy()
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/internal/object"
 	"github.com/tendhq/tend/store"
 )
 
@@ -169,11 +170,11 @@ func TestOthersFinalizersStayAsTheyAre(t *testing.T) {
 func TestSwapOfAnAbsentFinalizerAddsTheRealOne(t *testing.T) {
 	s := newWidgets(t)
 	create(t, s, "a")
-	r, err := Begin(t.Context(), s, key("a"))
+	r, err := object.Begin(t.Context(), s, key("a"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.swap(t.Context(), "pending.x", "x"); err != nil {
+	if err := r.Swap(t.Context(), "pending.x", "x"); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := get(t, s, "a").Finalizers, []string{"x"}; !slices.Equal(got, want) {

@@ -11,6 +11,7 @@ import (
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/depend"
+	"github.com/tendhq/tend/reconcile/internal/object"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
 )
@@ -103,7 +104,7 @@ func TestTakingOffTheIgnoreAnnotationCallsTheHandlers(t *testing.T) {
 		start(t, mustNew(t, s, d.handler("h", nil)), nil, patient())
 		create(t, s, "a")
 		restFor(time.Second)
-		edit(t, s, "a", func(o *widget) { o.Annotations = map[string]string{annotationIgnore: ""} })
+		edit(t, s, "a", func(o *widget) { o.Annotations = map[string]string{object.AnnotationIgnore: ""} })
 		edit(t, s, "a", resize(2))
 		restFor(time.Second)
 		d.expect(t, "h Added 1")
@@ -137,7 +138,7 @@ func TestConfigInDeletionIsNone(t *testing.T) {
 		o := get(t, s, "a")
 		expectReady(t, o, store.False, store.PhaseProgressing, reasonConfigMissing)
 		p.expect(t)
-		if n := ctrl.Counts(); n.Error+n.Terminal+n.Timeout+n.Panic != 0 {
+		if n := ctrl.Snapshot().Runs; n.Error+n.Terminal+n.Timeout+n.Panic != 0 {
 			t.Errorf("%+v, want no error for want of a config", n)
 		}
 		if len(o.Finalizers) != 1 || o.Status.Note != "one" {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tendhq/tend/queue/ratelimit"
 	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/internal/object"
 	"github.com/tendhq/tend/store"
 )
 
@@ -132,7 +133,7 @@ func (e *entry[S, T]) sight(o *store.Object[S, T]) sight {
 }
 
 // succeeded remembers a call that did what it was for.
-func (w *handlerWork[S, T]) succeeded(run *Run[S, T], e *entry[S, T], a Action, res reconcile.Result) {
+func (w *handlerWork[S, T]) succeeded(run *object.Run[S, T], e *entry[S, T], a Action, res reconcile.Result) {
 	w.led.mu.Lock()
 	defer w.led.mu.Unlock()
 	if e.removed.Load() {
@@ -143,9 +144,9 @@ func (w *handlerWork[S, T]) succeeded(run *Run[S, T], e *entry[S, T], a Action, 
 	if a == Deleted {
 		return
 	}
-	c.known, c.seen = true, e.sight(run.first)
+	c.known, c.seen = true, e.sight(run.First())
 	if e.Update != nil || e.Simple {
-		c.old = run.first
+		c.old = run.First()
 	}
 	if res.RequeueAfter > 0 {
 		c.woken = time.Now().Add(res.RequeueAfter)
@@ -154,10 +155,10 @@ func (w *handlerWork[S, T]) succeeded(run *Run[S, T], e *entry[S, T], a Action, 
 
 // failed remembers a call that has to be made again. A nil err is one that was
 // not over; it waits as if it had failed, or as long as it asked for.
-func (w *handlerWork[S, T]) failed(ctx context.Context, run *Run[S, T], e *entry[S, T], tell *Call, res reconcile.Result, err error) {
+func (w *handlerWork[S, T]) failed(ctx context.Context, run *object.Run[S, T], e *entry[S, T], tell *Call, res reconcile.Result, err error) {
 	// It is told of again when the object may have other secrets.
-	told := w.store.RedactError(err, run.first, run.stored, run.Object)
-	r := &retry[S, T]{action: tell.Action, object: run.first, err: told, attempt: tell.Attempt + 1, state: tell.State, judged: run.Stored().Revision}
+	told := run.Redacted(err)
+	r := &retry[S, T]{action: tell.Action, object: run.First(), err: told, attempt: tell.Attempt + 1, state: tell.State, judged: run.Stored().Revision}
 	delay, gaveUp := res.RequeueAfter, false
 	switch {
 	case ratelimit.IsThrottled(err):
@@ -178,7 +179,7 @@ func (w *handlerWork[S, T]) failed(ctx context.Context, run *Run[S, T], e *entry
 	}
 }
 
-func (w *handlerWork[S, T]) remember(run *Run[S, T], e *entry[S, T], r *retry[S, T]) {
+func (w *handlerWork[S, T]) remember(run *object.Run[S, T], e *entry[S, T], r *retry[S, T]) {
 	w.led.mu.Lock()
 	defer w.led.mu.Unlock()
 	if !e.removed.Load() {
@@ -201,9 +202,9 @@ func (e *entry[S, T]) delay(attempt int, err error) (d time.Duration, gaveUp boo
 }
 
 // tidyLocked drops what a key's handlers no longer need. mu is held.
-func (w *handlerWork[S, T]) tidyLocked(run *Run[S, T], ks *keyState[S, T]) {
+func (w *handlerWork[S, T]) tidyLocked(run *object.Run[S, T], ks *keyState[S, T]) {
 	ks.calls = slices.DeleteFunc(ks.calls, func(c *callState[S, T]) bool {
-		return c.retry == nil && (!c.known || run.gone && !c.handler.Simple)
+		return c.retry == nil && (!c.known || run.Gone() && !c.handler.Simple)
 	})
 	if len(ks.calls) == 0 {
 		delete(w.led.keys, run.Object.Key())

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/depend"
+	"github.com/tendhq/tend/reconcile/internal/object"
 	"github.com/tendhq/tend/store"
 )
 
@@ -48,7 +49,7 @@ type Lifecycle[S, T any] struct {
 type work[S, T any] interface {
 	// step does what is to be done about an object that is there and not
 	// paused.
-	step(ctx context.Context, run *Run[S, T]) (reconcile.Result, error)
+	step(ctx context.Context, run *object.Run[S, T]) (reconcile.Result, error)
 	// gone is called when a key has no object.
 	gone(ctx context.Context, key store.Key) (reconcile.Result, error)
 	// urgent says whether a change is to jump a backoff; decided is false if
@@ -129,7 +130,7 @@ func newLifecycle[S, T any](s *store.Store[S, T], o *Options) (*Lifecycle[S, T],
 		l.options = *o
 		l.options.Retired = nil
 		for _, name := range o.Retired { // a handler may have crashed in its Add
-			l.options.Retired = append(l.options.Retired, name, pendingName(name))
+			l.options.Retired = append(l.options.Retired, name, object.PendingName(name))
 		}
 	}
 	switch {
@@ -150,7 +151,7 @@ func (l *Lifecycle[S, T]) checkFinalizers(o *Options) error {
 		names = append(names, o.Finalizer)
 	}
 	for _, name := range names {
-		if err := CheckFinalizer(name); err != nil {
+		if err := object.CheckFinalizer(name); err != nil {
 			return fmt.Errorf("lifecycle: kind %q: %w", l.store.Kind(), err)
 		}
 	}
@@ -187,14 +188,14 @@ func (l *Lifecycle[S, T]) Handlers() *Handlers[S, T] {
 // there, or carries the ignore annotation, is left alone; of a paused one only
 // the status is written.
 func (l *Lifecycle[S, T]) Reconcile(ctx context.Context, key store.Key) (res reconcile.Result, err error) {
-	run, err := Begin(ctx, l.store, key)
+	run, err := object.Begin(ctx, l.store, key)
 	if err != nil {
 		return res, err
 	}
 	if run == nil {
 		return l.work.gone(ctx, key)
 	}
-	if run.ignored() {
+	if run.Ignored() {
 		return res, nil
 	}
 	ended := false
@@ -204,9 +205,9 @@ func (l *Lifecycle[S, T]) Reconcile(ctx context.Context, key store.Key) (res rec
 			_ = run.End(ctx, nil)
 		}
 	}()
-	defer l.store.RedactPanic(run.first, run.Object)
+	defer l.store.RedactPanic(run.First(), run.Object)
 	res, err = l.step(ctx, run)
-	err = l.store.RedactError(err, run.first, run.stored, run.Object)
+	err = run.Redacted(err)
 	ended = true
 	if err = run.End(ctx, err); err != nil {
 		res = reconcile.Result{}
@@ -219,43 +220,36 @@ func (l *Lifecycle[S, T]) Reconcile(ctx context.Context, key store.Key) (res rec
 // as after a restart.
 func (l *Lifecycle[S, T]) Forget(left func(key store.Key) bool) { l.work.forget(left) }
 
-func (l *Lifecycle[S, T]) step(ctx context.Context, run *Run[S, T]) (reconcile.Result, error) {
-	if run.paused() {
+func (l *Lifecycle[S, T]) step(ctx context.Context, run *object.Run[S, T]) (reconcile.Result, error) {
+	if run.Paused() {
 		return reconcile.Result{}, nil
 	}
 	if err := run.TakeRequest(ctx); err != nil {
-		return Again(err)
+		return object.Again(err)
 	}
-	if why := depend.InUse(run.Stored().Finalizers); run.deleting() && why != "" {
+	if why := depend.InUse(run.Stored().Finalizers); run.Deleting() && why != "" {
 		run.Object.SetTerminating(depend.ReasonInUse, why)
 		return reconcile.Result{}, nil // the finalizer that goes wakes it
 	}
-	if l.depends == nil || run.deleting() {
+	if l.depends == nil || run.Deleting() {
 		return l.work.step(ctx, run)
 	}
 	return l.permitted(ctx, run)
 }
 
 // permitted is the part of a run that waits for what its object needs.
-func (l *Lifecycle[S, T]) permitted(ctx context.Context, run *Run[S, T]) (res reconcile.Result, err error) {
-	permit, err := l.depends.Admit(ctx, run.Object, run.Write)
-	if err != nil {
-		return Again(err)
+func (l *Lifecycle[S, T]) permitted(ctx context.Context, run *object.Run[S, T]) (reconcile.Result, error) {
+	ran := false
+	res, err, own := l.depends.Admit(ctx, run.Object, run.Write, run.Record, func() (reconcile.Result, bool, error) {
+		ran = true
+		res, err := l.work.step(ctx, run)
+		return res, false, err
+	})
+	switch {
+	case own == nil:
+		return res, err
+	case ran:
+		return reconcile.Result{}, errors.Join(err, own)
 	}
-	permit.Describe(run.Object)
-	if !permit.Open() {
-		return permit.Result(ctx), nil
-	}
-	ended := false
-	defer func() {
-		if !ended { // a panic goes its way
-			permit.Abort()
-		}
-	}()
-	res, err = l.work.step(ctx, run)
-	ended = true
-	if dropped := permit.End(ctx, run.Object, res, err, run.Record); dropped != nil {
-		return reconcile.Result{}, errors.Join(err, dropped)
-	}
-	return res, err
+	return object.Again(own)
 }

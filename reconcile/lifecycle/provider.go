@@ -9,6 +9,7 @@ import (
 
 	"github.com/tendhq/tend/internal/endless"
 	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/internal/object"
 	"github.com/tendhq/tend/store"
 )
 
@@ -41,48 +42,48 @@ type providerWork[S, T, C, A any] struct {
 	retired   []string
 }
 
-func (w *providerWork[S, T, C, A]) step(ctx context.Context, run *Run[S, T]) (reconcile.Result, error) {
+func (w *providerWork[S, T, C, A]) step(ctx context.Context, run *object.Run[S, T]) (reconcile.Result, error) {
 	c, loaded, err := w.config.current(ctx)
 	ctx = context.WithValue(ctx, loadedKey{}, loaded)
 	switch {
-	case run.deleting():
+	case run.Deleting():
 		return w.delete(ctx, run, c)
 	case err != nil:
-		run.Object.SetProgressing(reasonConfigUnavailable, run.message(err))
+		run.Object.SetProgressing(reasonConfigUnavailable, run.Message(err))
 		return reconcile.Result{}, err
 	case !loaded:
 		run.Object.SetProgressing(reasonConfigMissing, "there is no config yet")
 		return reconcile.Result{}, nil // its appearance wakes every object
 	}
 	if err := run.Ensure(ctx, w.finalizer); err != nil {
-		return Again(err)
+		return object.Again(err)
 	}
 	return w.createOrUpdate(ctx, run, c)
 }
 
-func (w *providerWork[S, T, C, A]) createOrUpdate(ctx context.Context, run *Run[S, T], c C) (reconcile.Result, error) {
-	if err := over(ctx); err != nil {
+func (w *providerWork[S, T, C, A]) createOrUpdate(ctx context.Context, run *object.Run[S, T], c C) (reconcile.Result, error) {
+	if err := object.Over(ctx); err != nil {
 		return reconcile.Result{}, err
 	}
 	a, res, err := ensure(ctx, w.access, run.Object, c)
 	switch {
 	case err != nil:
-		run.Object.SetProgressing(reasonAccessFailed, run.message(err))
+		run.Object.SetProgressing(reasonAccessFailed, run.Message(err))
 		return reconcile.Result{}, err
 	case waits(res):
 		run.Object.SetProgressing(reasonAccessPending, "waiting for access")
 		return res, nil
 	}
-	if err := over(ctx); err != nil {
+	if err := object.Over(ctx); err != nil {
 		return reconcile.Result{}, err
 	}
-	said := run.listen()
+	said := run.Listen()
 	res, err = w.provider.CreateOrUpdate(ctx, run.Object, c, a)
 	err = endless.Cut(err)
 	switch {
-	case run.saidSo(said, err):
+	case run.SaidSo(said, err):
 	case err != nil:
-		run.Object.SetProgressing(reasonFailed, run.message(err))
+		run.Object.SetProgressing(reasonFailed, run.Message(err))
 	case res.Requeue:
 		run.Object.SetProgressing(reasonRequeued, "not over yet")
 	default:
@@ -112,8 +113,8 @@ func poll(config any) time.Duration {
 // not another finalizer, because none can be added to an object in deletion. Its
 // value is the uid: an object that is declared again from the text of one in
 // deletion carries the annotation, too.
-func (w *providerWork[S, T, C, A]) delete(ctx context.Context, run *Run[S, T], c C) (reconcile.Result, error) {
-	if !run.has(w.finalizer) {
+func (w *providerWork[S, T, C, A]) delete(ctx context.Context, run *object.Run[S, T], c C) (reconcile.Result, error) {
+	if !run.Has(w.finalizer) {
 		return reconcile.Result{}, run.Remove(ctx, w.retired...)
 	}
 	if run.Stored().Annotations[w.releasing] != run.Stored().UID {
@@ -122,13 +123,13 @@ func (w *providerWork[S, T, C, A]) delete(ctx context.Context, run *Run[S, T], c
 		}
 	}
 	if w.access != nil {
-		if err := over(ctx); err != nil {
+		if err := object.Over(ctx); err != nil {
 			return reconcile.Result{}, err
 		}
 		run.Object.SetTerminating(reasonReleasePending, "giving the access back")
 		res, err := release(ctx, w.access, run.Object, c)
 		if err != nil {
-			run.Object.SetTerminating(reasonReleaseFailed, run.message(err))
+			run.Object.SetTerminating(reasonReleaseFailed, run.Message(err))
 		}
 		if err != nil || waits(res) {
 			return res, err
@@ -139,9 +140,9 @@ func (w *providerWork[S, T, C, A]) delete(ctx context.Context, run *Run[S, T], c
 
 // tearDown is the provider's own part of a deletion, up to and including the
 // record that it is over.
-func (w *providerWork[S, T, C, A]) tearDown(ctx context.Context, run *Run[S, T], c C) (reconcile.Result, error) {
+func (w *providerWork[S, T, C, A]) tearDown(ctx context.Context, run *object.Run[S, T], c C) (reconcile.Result, error) {
 	run.Object.SetTerminating(reasonDeleting, "")
-	if err := over(ctx); err != nil {
+	if err := object.Over(ctx); err != nil {
 		return reconcile.Result{}, err
 	}
 	a, res, err := ensure(ctx, w.access, run.Object, c)
@@ -149,22 +150,22 @@ func (w *providerWork[S, T, C, A]) tearDown(ctx context.Context, run *Run[S, T],
 	case errors.Is(err, ErrNoAccess):
 		a = *new(A)
 	case err != nil:
-		run.Object.SetTerminating(reasonAccessFailed, run.message(err))
+		run.Object.SetTerminating(reasonAccessFailed, run.Message(err))
 		return reconcile.Result{}, err
 	case waits(res):
 		run.Object.SetTerminating(reasonAccessPending, "waiting for access")
 		return res, nil
 	}
-	if err := over(ctx); err != nil {
+	if err := object.Over(ctx); err != nil {
 		return reconcile.Result{}, err
 	}
-	said := run.listen()
+	said := run.Listen()
 	res, err = w.provider.Delete(ctx, run.Object, c, a)
 	err = endless.Cut(err)
 	switch {
-	case run.saidSo(said, err):
+	case run.SaidSo(said, err):
 	case err != nil:
-		run.Object.SetTerminating(reasonDeleteFailed, run.message(err))
+		run.Object.SetTerminating(reasonDeleteFailed, run.Message(err))
 	default:
 		run.Object.SetTerminating(reasonDeleting, "")
 	}

@@ -178,7 +178,7 @@ func TestConfigIsFollowedAcrossBackends(t *testing.T) {
 			t.Errorf("%+v, want nothing torn down", o)
 		}
 		p.expect(t) // neither CreateOrUpdate nor Delete nor Release
-		if n := ctrl.Counts(); n.Error+n.Terminal+n.Timeout+n.Panic != 0 {
+		if n := ctrl.Snapshot().Runs; n.Error+n.Terminal+n.Timeout+n.Panic != 0 {
 			t.Errorf("%+v, want no error for want of a config", n)
 		}
 	})

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/internal/object"
 	"github.com/tendhq/tend/store"
 )
 
@@ -169,7 +170,7 @@ func TestIgnoredObjectsAreLeftAloneAndAReconcileRequestIsTakenOff(t *testing.T) 
 	p := &fakeProvider{}
 	l := mustProvide(t, s, p, StaticConfig(settings{Poll: time.Minute}), nil)
 	create(t, s, "a")
-	before := edit(t, s, "a", func(o *widget) { o.Annotations = map[string]string{annotationIgnore: ""} })
+	before := edit(t, s, "a", func(o *widget) { o.Annotations = map[string]string{object.AnnotationIgnore: ""} })
 	if res := run(t, l, "a"); res != (reconcile.Result{}) {
 		t.Errorf("Result = %+v, want zero", res)
 	}
@@ -514,7 +515,7 @@ func TestProviderWithAPartMissingIsRefusedByName(t *testing.T) {
 func TestObjectDeletedBeforeTheFinalizerWriteStaysDeleted(t *testing.T) {
 	s := newWidgets(t)
 	create(t, s, "a")
-	r, err := Begin(t.Context(), s, key("a"))
+	r, err := object.Begin(t.Context(), s, key("a"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -523,7 +524,7 @@ func TestObjectDeletedBeforeTheFinalizerWriteStaysDeleted(t *testing.T) {
 	if err == nil {
 		t.Fatal("Ensure on an object that is gone = nil, want an error: no side effect may follow")
 	}
-	if res, err := Again(err); err != nil {
+	if res, err := object.Again(err); err != nil {
 		t.Errorf("Again = %+v, %v, want no error", res, err)
 	}
 	if err := r.End(t.Context(), nil); err != nil {

@@ -10,12 +10,13 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/internal/object"
 	"github.com/tendhq/tend/store"
 )
 
-func begin(t *testing.T, s *widgets, name string) *Run[widgetSpec, widgetStatus] {
+func begin(t *testing.T, s *widgets, name string) *object.Run[widgetSpec, widgetStatus] {
 	t.Helper()
-	r, err := Begin(t.Context(), s, key(name))
+	r, err := object.Begin(t.Context(), s, key(name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +39,7 @@ func TestPausedObjectIsLeftAloneAndSaysSo(t *testing.T) {
 		t.Errorf("Result = %+v, want zero", res)
 	}
 	c, _ := get(t, s, "a").Condition(store.ConditionSynced)
-	if c.Status != store.False || c.Reason != reasonReconcilePaused {
+	if c.Status != store.False || c.Reason != "ReconcilePaused" {
 		t.Errorf("Synced = %+v, want False, paused", c)
 	}
 	remove := get(t, s, "a").Finalizers
@@ -318,7 +319,7 @@ func TestFinalizersOfOthersThatComeMeanwhileStay(t *testing.T) {
 		t.Fatal(err)
 	}
 	edit(t, s, "a", func(o *widget) { o.AddFinalizer("theirs") })
-	if err := r.swap(t.Context(), "ours", "ours-done"); err != nil {
+	if err := r.Swap(t.Context(), "ours", "ours-done"); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := get(t, s, "a").Finalizers, []string{"theirs", "ours-done"}; !slices.Equal(got, want) {
@@ -338,8 +339,8 @@ func TestEnsureAddsNothingToAnObjectInDeletion(t *testing.T) {
 	create(t, s, "a")
 	edit(t, s, "a", func(o *widget) { o.AddFinalizer("theirs") })
 	remove(t, s, "a")
-	if err := begin(t, s, "a").Ensure(t.Context(), "ours"); !errors.Is(err, ErrDeleting) {
-		t.Errorf("Ensure = %v, want ErrDeleting", err)
+	if err := begin(t, s, "a").Ensure(t.Context(), "ours"); !errors.Is(err, object.ErrDeleting) {
+		t.Errorf("Ensure = %v, want object.ErrDeleting", err)
 	}
 }
 
@@ -405,7 +406,7 @@ func TestRetiredFinalizersDoNotHoldUpADeletion(t *testing.T) {
 //
 // Negative control: mutant "what has happened is recorded at the second try or not at all".
 func TestOutcomeIsRecordedThoughOthersWrite(t *testing.T) {
-	for others := range recordTries + 1 {
+	for others := range object.RecordTries + 1 {
 		s := newWidgets(t)
 		create(t, s, "a")
 		tries := 0
@@ -416,7 +417,7 @@ func TestOutcomeIsRecordedThoughOthersWrite(t *testing.T) {
 			o.AddFinalizer("ours")
 			return nil
 		})
-		if recorded := get(t, s, "a").HasFinalizer("ours"); recorded != (others < recordTries) || errors.Is(err, store.ErrConflict) == recorded {
+		if recorded := get(t, s, "a").HasFinalizer("ours"); recorded != (others < object.RecordTries) || errors.Is(err, store.ErrConflict) == recorded {
 			t.Errorf("others wrote %d times: recorded %v, error %v", others, recorded, err)
 		}
 	}

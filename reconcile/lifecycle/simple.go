@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/internal/object"
 	"github.com/tendhq/tend/store"
 )
 
@@ -47,11 +48,11 @@ func (w *handlerWork[S, T]) lastSeen(key store.Key) *store.Object[S, T] {
 
 // ghost is a run about an object that is no more, as it was last seen. It
 // writes nothing.
-func ghost[S, T any](s *store.Store[S, T], last *store.Object[S, T]) *Run[S, T] {
+func ghost[S, T any](s *store.Store[S, T], last *store.Object[S, T]) *object.Run[S, T] {
 	o := s.Clone(last)
 	o.Finalizers = nil
 	if !o.Deleting() {
 		o.Deleted = time.Now()
 	}
-	return &Run[S, T]{Object: o, store: s, first: last, status: last, stored: o, gone: true}
+	return object.Ghost(s, o, last)
 }

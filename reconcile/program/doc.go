@@ -35,9 +35,8 @@
 // lease does not get done.
 //
 // An object that is being deleted is left until it is gone; one that cannot be decoded, or that a
-// newer version stored, until a person mends it. A new object is left from the moment at which the cache has it. [Kind.WaitRevision] waits for the objects as they
-// were at a revision instead, whatever is declared after it: it ends although others go
-// on declaring.
+// newer version stored, until a person mends it. A new object is left from the moment at which the
+// cache has it.
 //
 // # What is not
 //

@@ -8,3 +8,7 @@ func (k *Kind[S, T]) Runs() int {
 }
 
 func (r Progress) AllStuck() bool { return r.allStuck() }
+
+type LeftError = leftError
+
+var ListLeft = listLeft

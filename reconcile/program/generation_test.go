@@ -69,37 +69,6 @@ func TestReadyCountsForItsGeneration(t *testing.T) {
 	})
 }
 
-// WaitRevision ends when the generation is done that an object had, though a later one has
-// been declared meanwhile and is not.
-//
-// Negative control: mutant "WaitRevision waits for what was declared later".
-func TestRevisionIsReachedAlthoughTheObjectIsEditedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var s *service
-		first := make(chan struct{})
-		s = newService(t, must(memory.New(nil)), false, nil, func(ctx context.Context, o *site) (reconcile.Result, error) {
-			if o.Generation > 1 {
-				return reconcile.Result{}, nil // it never becomes ready
-			}
-			<-first
-			return s.resize(ctx, o) // what it writes is of generation 1
-		})
-		s.create(t, "a")
-		end := s.begin(t)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		waited := make(chan error, 1)
-		go func() { waited <- s.part.WaitRevision(ctx, 0) }()
-		synctest.Wait()
-		close(first)
-		synctest.Wait()
-		must(s.sites.Mutate(t.Context(), siteA, func(o *site) error { o.Spec.Size = 2; return nil }))
-		check(t, <-waited)
-		s.wantDone(t, "in the end", 0)
-		end()
-	})
-}
-
 // Done is about the last run: one that says that it is not done, without a failure, takes
 // back what the one before said, and so does one that ran into its deadline, which failed.
 //

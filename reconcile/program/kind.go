@@ -328,7 +328,7 @@ func (k *Kind[S, T]) judge(o *store.Object[S, T], n noted) (l Left, done bool) {
 	last := n.last
 	var failure error // of a function of KindOptions
 	if !o.Deleting() {
-		if done, failure = k.done(o, n, o.Generation); done {
+		if done, failure = k.done(o, n); done {
 			return l, true
 		}
 	}
@@ -373,10 +373,10 @@ func (k *Kind[S, T]) judge(o *store.Object[S, T], n noted) (l Left, done bool) {
 	return l, false
 }
 
-// done reports whether o was reconciled for this generation or a later one. The error
+// done reports whether o was reconciled for its generation or a later one. The error
 // is a panic of Done, which makes it false.
-func (k *Kind[S, T]) done(o *store.Object[S, T], n noted, generation int64) (done bool, err error) {
-	if o.Newer || n.unconfirmed(generation) {
+func (k *Kind[S, T]) done(o *store.Object[S, T], n noted) (done bool, err error) {
+	if o.Newer || n.unconfirmed(o.Generation) {
 		return false, nil
 	}
 	if k.o.Done != nil {
@@ -386,7 +386,7 @@ func (k *Kind[S, T]) done(o *store.Object[S, T], n noted, generation int64) (don
 	if _, has := o.Condition(store.ConditionReady); !has {
 		return n.tracked, nil
 	}
-	return declared.Is(&o.Meta, o.Conditions, generation, n.last.err != nil), nil
+	return declared.Is(&o.Meta, o.Conditions, n.last.err != nil), nil
 }
 
 // unconfirmed reports whether runs count, and the last one has not confirmed this
@@ -470,74 +470,5 @@ func (k *Kind[S, T]) followUndecodable(ctx context.Context, changed func()) {
 			changed()
 		}
 		before = now
-	}
-}
-
-// WaitRevision blocks until every object that the cache has at revision r, or now if it is
-// beyond that, is done for the generation that it has then, or is gone. Objects that are
-// declared later do not count, nor do later changes of these: it ends although others go
-// on. r is a revision of the cache's backend; 0 is where the cache is once it has synced.
-// The error is a *leftError when ctx ends first.
-func (k *Kind[S, T]) WaitRevision(ctx context.Context, r store.Revision) error {
-	if err := k.reach(ctx, r); err != nil {
-		return err
-	}
-	type was struct {
-		uid        string
-		generation int64
-	}
-	open := make(map[store.Key]was)
-	for o := range k.cache.All() {
-		open[o.Key()] = was{o.UID, o.Generation}
-	}
-	var left []Left
-	err := await(ctx, []Part{k}, func() bool {
-		left = left[:0]
-		for key, was := range open {
-			o, n, there := k.noted(key)
-			if !there || o.UID != was.uid {
-				delete(open, key)
-				continue
-			}
-			if err := k.cache.Undecodable(key); err != nil {
-				left = append(left, k.unreadable(key, err))
-				continue
-			}
-			if !o.Deleting() {
-				if done, _ := k.done(o, n, was.generation); done { // judge has the error
-					delete(open, key)
-					continue
-				}
-			}
-			l, _ := k.judge(o, n)
-			left = append(left, l)
-		}
-		return len(open) == 0
-	})
-	if err != nil {
-		sortLeft(left)
-		return &LeftError{Cause: err, Left: left}
-	}
-	return nil
-}
-
-// reach waits until the cache has a revision.
-func (k *Kind[S, T]) reach(ctx context.Context, r store.Revision) error {
-	notYet := func() error {
-		return &LeftError{Cause: context.Cause(ctx), Left: []Left{{Kind: k.cache.Kind(), Why: fmt.Sprintf("the cache is at revision %d, not yet at %d", k.cache.Revision(), r)}}}
-	}
-	select {
-	case <-k.cache.Synced():
-	case <-ctx.Done():
-		return notYet()
-	}
-	reached := make(chan struct{})
-	stop := k.cache.OnRevision(r, func() { close(reached) })
-	defer stop()
-	select {
-	case <-reached:
-		return nil
-	case <-ctx.Done():
-		return notYet()
 	}
 }

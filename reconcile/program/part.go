@@ -100,8 +100,8 @@ func sortLeft(left []Left) {
 	})
 }
 
-// LeftError says what was left when waiting ended.
-type LeftError struct {
+// leftError says what was left when waiting ended.
+type leftError struct {
 	// Cause is why waiting ended: the cause of the context's end, or ErrStuck.
 	Cause error
 	Left  []Left
@@ -111,12 +111,12 @@ type LeftError struct {
 const maxShown = 20
 
 // Error lists the first 20.
-func (e *LeftError) Error() string {
-	return fmt.Sprintf("program: %v; left:\n%s", e.Cause, ListLeft(e.Left))
+func (e *leftError) Error() string {
+	return fmt.Sprintf("program: %v; left:\n%s", e.Cause, listLeft(e.Left))
 }
 
 // Unwrap returns Cause and the errors of what is left.
-func (e *LeftError) Unwrap() []error {
+func (e *leftError) Unwrap() []error {
 	errs := []error{e.Cause}
 	for _, l := range e.Left {
 		if l.Err != nil {
@@ -126,8 +126,8 @@ func (e *LeftError) Unwrap() []error {
 	return errs
 }
 
-// ListLeft is a line for each of what is left, the first 20.
-func ListLeft(left []Left) string {
+// listLeft is a line for each of what is left, the first 20.
+func listLeft(left []Left) string {
 	var b strings.Builder
 	for i, l := range left {
 		if i > 0 {
@@ -181,7 +181,7 @@ func WaitFor(ctx context.Context, done func(Progress) bool, parts ...Part) error
 		return done(ProgressOf(parts...))
 	}
 	if err := await(ctx, parts, look); err != nil {
-		return &LeftError{Cause: err, Left: leftOf(parts...)}
+		return &leftError{Cause: err, Left: leftOf(parts...)}
 	}
 	return nil
 }

@@ -459,59 +459,10 @@ func TestAServiceEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// A revision is waited for although others go on declaring.
-func TestARevisionIsWaitedForWhileOthersGoOn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for _, track := range []bool{true, false} {
-			var s *service
-			release := make(chan struct{})
-			s = newService(t, must(memory.New(nil)), track, nil, func(ctx context.Context, o *site) (reconcile.Result, error) {
-				if o.Name == "late" {
-					<-ctx.Done()
-					return reconcile.Result{}, context.Cause(ctx)
-				}
-				<-release
-				return s.resize(ctx, o)
-			})
-			s.create(t, "a", "b")
-			at := must(s.sites.Get(t.Context(), store.Key{Name: "b"})).Revision
-			ctx, cancel := context.WithCancel(t.Context())
-			var manager sync.WaitGroup
-			manager.Go(func() { check(t, s.manager.Run(ctx)) })
-			waited := make(chan error, 1)
-			go func() { waited <- s.part.WaitRevision(ctx, at) }()
-			synctest.Wait()
-			s.create(t, "late") // never done
-			synctest.Wait()
-			short, stop := context.WithTimeoutCause(ctx, time.Second, errors.New("a second"))
-			var left *program.LeftError
-			if err := s.part.WaitRevision(short, at); !errors.As(err, &left) || len(left.Left) != 3 {
-				t.Errorf("track %v: before any run: %v, want all three left", track, err)
-			}
-			stop()
-			close(release)
-			if err := <-waited; err != nil {
-				t.Errorf("track %v: WaitRevision = %v, want nil: late came after it", track, err)
-			}
-			if p := s.part.Progress(); p.Done != 2 || p.Declared != 3 {
-				t.Errorf("track %v: %v", track, p)
-			}
-			short, stop = context.WithTimeoutCause(ctx, time.Second, errors.New("a second"))
-			if err := s.part.WaitRevision(short, at+1000); err == nil || !strings.Contains(err.Error(), "not yet at") {
-				t.Errorf("a revision that is not there yet: %v", err)
-			}
-			stop()
-			cancel()
-			manager.Wait()
-		}
-	})
-}
-
 // The run of an object says nothing about another object of its name, which nothing has
-// run yet; a revision that had the first is reached when the first is gone.
+// run yet.
 //
-// Negative controls: mutants "the run of an earlier object of the name counts" and
-// "WaitRevision waits for another object of the name".
+// Negative control: mutant "the run of an earlier object of the name counts".
 func TestAnotherObjectOfTheNameIsAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began, goOn := make(chan struct{}, 10), make(chan struct{}, 10)
@@ -526,14 +477,6 @@ func TestAnotherObjectOfTheNameIsAnother(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var manager sync.WaitGroup
 		manager.Go(func() { check(t, s.manager.Run(ctx)) })
-		again := func() {
-			t.Helper()
-			o := must(s.sites.Get(t.Context(), store.Key{Name: "a"}))
-			check(t, s.sites.Delete(t.Context(), o))
-			s.create(t, "a")
-			synctest.Wait()
-		}
-
 		s.create(t, "a")
 		<-began
 		goOn <- struct{}{}
@@ -541,26 +484,12 @@ func TestAnotherObjectOfTheNameIsAnother(t *testing.T) {
 		if p := s.part.Progress(); p.Done != 1 {
 			t.Fatalf("%+v after a run, want it done", p)
 		}
-		again()
+		check(t, s.sites.Delete(t.Context(), must(s.sites.Get(t.Context(), store.Key{Name: "a"}))))
+		s.create(t, "a")
+		synctest.Wait()
 		<-began
 		if p := s.part.Progress(); p.Done != 0 || p.Declared != 1 {
 			t.Errorf("%+v while the first run of the second object goes on", p)
-		}
-		short, stop := context.WithTimeoutCause(ctx, time.Second, errors.New("a second"))
-		if err := s.part.WaitRevision(short, 0); err == nil {
-			t.Error("WaitRevision counts the run of the object before")
-		}
-		stop()
-
-		waited := make(chan error, 1)
-		go func() { waited <- s.part.WaitRevision(ctx, 0) }() // ends with ctx at the latest
-		synctest.Wait()
-		again()
-		select {
-		case err := <-waited:
-			check(t, err)
-		case <-time.After(time.Second):
-			t.Error("WaitRevision waits for an object that was made later")
 		}
 		cancel()
 		manager.Wait()
@@ -598,12 +527,12 @@ func TestThrottledRunSaysNothingOfTheObject(t *testing.T) {
 		}
 		look("after the first runs")
 		throttled.Store(true)
-		began := s.controller.Counts().Runs()
+		began := s.controller.Snapshot().Runs.Runs()
 		for _, name := range []string{"bad", "good"} {
 			check(t, s.controller.Queue().AddWith(store.Key{Name: name}, queue.AddOptions{Urgent: true}))
 		}
 		look("after throttled runs")
-		if n := s.controller.Counts().Runs() - began; n < 2 {
+		if n := s.controller.Snapshot().Runs.Runs() - began; n < 2 {
 			t.Errorf("%d throttled runs, want two", n)
 		}
 		cancel()

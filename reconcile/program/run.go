@@ -154,7 +154,7 @@ func (p *running) work(ctx context.Context) error {
 		return p.failed(err)
 	}
 	if !last.Complete() {
-		return &LeftError{Cause: ErrStuck, Left: leftOf(p.Parts...)}
+		return &leftError{Cause: ErrStuck, Left: leftOf(p.Parts...)}
 	}
 	if len(p.Parts) > 0 {
 		p.log.Info("program: everything is as declared", "objects", last.Declared, "in", time.Since(began))
@@ -244,18 +244,18 @@ func (p *running) conclude(err error) error {
 	now, left := ProgressOf(p.Parts...), leftOf(p.Parts...)
 	if len(left) > 0 {
 		p.log.Warn("program: ended, and not everything is as declared",
-			"done", now.Done, "declared", now.Declared, "failing", now.Failing, "deleting", now.Deleting, "left", ListLeft(left[:min(len(left), 5)]))
+			"done", now.Done, "declared", now.Declared, "failing", now.Failing, "deleting", now.Deleting, "left", listLeft(left[:min(len(left), 5)]))
 	} else {
 		p.log.Info("program: ended, and everything is as declared", "objects", now.Declared)
 	}
 	if p.Out != nil && !p.Once {
 		if len(left) > 0 {
-			p.Out.Text(fmt.Sprintf("%v; left:\n%s", now, ListLeft(left)))
+			p.Out.Text(fmt.Sprintf("%v; left:\n%s", now, listLeft(left)))
 		} else {
 			p.Out.Text(now.String())
 		}
 	}
-	if e := (*LeftError)(nil); errors.As(err, &e) { // as it is now, after the last runs
+	if e := (*leftError)(nil); errors.As(err, &e) { // as it is now, after the last runs
 		e.Left = left
 		if len(left) == 0 {
 			return nil

@@ -422,7 +422,7 @@ func TestCallToAnotherAccountIsPaidThere(t *testing.T) {
 		}
 		for i, want := range []float64{1, 0} {
 			if got := both[i].budgets[Read].bucket.Stats().Tokens; got < want || got >= want+0.5 {
-				t.Errorf("account %s has %v tokens, want %v", both[i].Name(), got, want)
+				t.Errorf("account %s has %v tokens, want %v", both[i], got, want)
 			}
 		}
 	})

@@ -154,9 +154,6 @@ func newQuota(name Name, l Limits, logger *slog.Logger) (*Quota, error) {
 	return q, nil
 }
 
-// Name is the quota's name.
-func (q *Quota) Name() Name { return q.name }
-
 // String is the name as text.
 func (q *Quota) String() string { return q.name.String() }
 

@@ -20,35 +20,42 @@ import (
 	"github.com/tendhq/tend/store"
 )
 
-// Benchmark runs a reconciler of your own under go test -bench, once for each combination of
-// its flags:
+// benchmark is what the flags of NewBenchmark say.
+type benchmark struct {
+	workers, batch []int
+	work           []time.Duration
+}
+
+// NewBenchmark makes a func that runs a reconciler of your own under go test -bench, once for
+// each combination of its flags:
 //
-//	var tuning = reconciletest.NewBenchmark(flag.CommandLine)
+//	var tune = reconciletest.NewBenchmark(flag.CommandLine)
 //
-//	func BenchmarkDisks(b *testing.B) { tuning.Run(b, setup) }
+//	func BenchmarkDisks(b *testing.B) { tune(b, setup) }
 //
 //	go test -run '^$' -bench Disks -args -workers 8,64 -work 0,10ms
+//
+// It declares the flags, which go test takes behind -args:
+//
+//	-workers  how many workers, separated by commas; 1,8,64
+//	-batch    how many keys a call has; more than 1 needs a [reconcile.BatchReconciler]; 1
+//	-work     how long each call waits besides, in place of calls that a fake answers at once; 0
 //
 // A line has, for each key, beside ns/op: queue-ns/op, from when it was ready until a worker had
 // it; run-ns/op, in the reconciler, which overlaps with the runs of other workers; and
 // store-ns/op, the part of that in Get, List and Commit of the store. The line after those of
 // a -work says which setting to change first. benchstat reads the output.
-type Benchmark struct {
-	workers, batch []int
-	work           []time.Duration
-}
-
-// NewBenchmark declares the flags, which go test takes behind -args:
 //
-//	-workers  how many workers, separated by commas; 1,8,64
-//	-batch    how many keys a call has; more than 1 needs a [reconcile.BatchReconciler]; 1
-//	-work     how long each call waits besides, in place of calls that a fake answers at once; 0
-func NewBenchmark(flags *flag.FlagSet) *Benchmark {
-	x := &Benchmark{workers: []int{1, 8, 64}, batch: []int{1}, work: []time.Duration{0}}
+// setup makes the reconciler of one line, and the keys that it runs, at least one, in turns. It is
+// called for each line several times. A store on what timed returns is counted as store-ns/op;
+// leases of the backend are not reachable through it. Results of the runs do not count, each
+// add is one run; an error fails the benchmark.
+func NewBenchmark(flags *flag.FlagSet) func(b *testing.B, setup func(b testing.TB, timed func(store.Backend) store.Backend) (reconcile.Reconciler[reconcile.Request], []reconcile.Request)) {
+	x := &benchmark{workers: []int{1, 8, 64}, batch: []int{1}, work: []time.Duration{0}}
 	list(flags, "workers", "numbers of `workers`, separated by commas", &x.workers, strconv.Atoi)
 	list(flags, "batch", "`sizes` of batches, separated by commas", &x.batch, strconv.Atoi)
 	list(flags, "work", "`times` that each call waits besides, separated by commas", &x.work, time.ParseDuration)
-	return x
+	return x.run
 }
 
 func list[T cmp.Ordered](flags *flag.FlagSet, name, usage string, to *[]T, parse func(string) (T, error)) {
@@ -70,21 +77,16 @@ func list[T cmp.Ordered](flags *flag.FlagSet, name, usage string, to *[]T, parse
 	})
 }
 
-// Setup makes the reconciler of one line of a [Benchmark], and the keys that it runs, at least
-// one, in turns. It is called for each line several times. A store on what timed returns is counted
-// as store-ns/op; leases of the backend are not reachable through it.
-type Setup func(b testing.TB, timed func(store.Backend) store.Backend) (reconcile.Reconciler[reconcile.Request], []reconcile.Request)
+type setup = func(b testing.TB, timed func(store.Backend) store.Backend) (reconcile.Reconciler[reconcile.Request], []reconcile.Request)
 
-// Run runs the lines, each until go test has enough of it. Results of the runs do not count, each
-// add is one run; an error fails the benchmark.
-func (x *Benchmark) Run(b *testing.B, setup Setup) {
+func (x *benchmark) run(b *testing.B, of setup) {
 	for _, work := range x.work {
 		var fastest timing
 		for _, batch := range x.batch {
 			for _, workers := range x.workers {
 				var last timing // b.N grows from one to the next
 				b.Run(settings{workers, batch, work}.String(), func(b *testing.B) {
-					last = measure(b, settings{workers, batch, work}, setup, b.N, b.ResetTimer, b.StopTimer)
+					last = measure(b, settings{workers, batch, work}, of, b.N, b.ResetTimer, b.StopTimer)
 					b.ReportMetric(float64(last.queue)/float64(b.N), "queue-ns/op")
 					b.ReportMetric(float64(last.run)/float64(b.N), "run-ns/op")
 					b.ReportMetric(float64(last.store)/float64(b.N), "store-ns/op")
@@ -135,7 +137,7 @@ func (t timing) advice() string {
 }
 
 // measure makes n runs, after some that warm up. begin and end are called around them.
-func measure(b testing.TB, s settings, setup Setup, n int, begin, end func()) timing {
+func measure(b testing.TB, s settings, of setup, n int, begin, end func()) timing {
 	var stored, ran atomic.Int64
 	timed := func(backend store.Backend) store.Backend {
 		return &aroundBackend{backend, func(_ string, call func() error) error {
@@ -143,7 +145,7 @@ func measure(b testing.TB, s settings, setup Setup, n int, begin, end func()) ti
 			return call()
 		}}
 	}
-	r, keys := setup(b, timed)
+	r, keys := of(b, timed)
 	if len(keys) == 0 {
 		b.Fatalf("reconciletest: Benchmark: no keys")
 	}

@@ -17,10 +17,10 @@ import (
 	"github.com/tendhq/tend/store"
 )
 
-var tuning = reconciletest.NewBenchmark(flag.CommandLine)
+var tune = reconciletest.NewBenchmark(flag.CommandLine)
 
 // BenchmarkOwn is what TestResultsOfABenchmarkAreWholeLines runs.
-func BenchmarkOwn(b *testing.B) { tuning.Run(b, writer) }
+func BenchmarkOwn(b *testing.B) { tune(b, writer) }
 
 // writer writes the status of an object in each run.
 func writer(b testing.TB, timed func(store.Backend) store.Backend) (reconcile.Reconciler[reconcile.Request], []reconcile.Request) {

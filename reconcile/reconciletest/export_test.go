@@ -5,6 +5,8 @@ import (
 	"time"
 )
 
+type Setup = setup
+
 var StartStop = startStop
 
 // Measured is a line of a Benchmark.

@@ -561,10 +561,15 @@ func TestSnapshotTellsWhyTheWatchWasOpenedAgain(t *testing.T) {
 		f.send(snapshot(3), end(3), errors.New("cable pulled"))
 		f.send(progress(4), errors.New("cable pulled"))
 		f.send(store.ErrCompacted, snapshot(9), end(9))
-		if got, want := c.Snapshot().Restarts, (cache.Restarts{Disconnected: 2, Compacted: 1}); got != want {
-			t.Errorf("restarts %+v, want %+v", got, want)
+		if s := c.Snapshot(); s.Disconnected != 2 || s.Compacted != 1 {
+			t.Errorf("%d watches went on and %d could not, want 2 and 1", s.Disconnected, s.Compacted)
 		}
 	})
+}
+
+func lag(c *cache.Cache[spec, status]) (store.Revision, time.Time) {
+	s := c.Snapshot()
+	return s.LagRevisions, s.LagSince
 }
 
 // Negative control: mutant "the lag is since any one waiter began".
@@ -574,8 +579,8 @@ func TestLagIsTheWriteThatSomebodyWaitsFor(t *testing.T) {
 		f.send(snapshot(3), end(3))
 		began := time.Now()
 		c.OnRevision(3, func() {})
-		if l := c.Snapshot().Lag; l != (cache.Lag{}) {
-			t.Errorf("there is no waiter, and the lag is %+v", l)
+		if revisions, since := lag(c); revisions != 0 || !since.IsZero() {
+			t.Errorf("there is no waiter, and the lag is %d revisions since %v", revisions, since)
 		}
 		c.OnRevision(10, func() {})
 		time.Sleep(time.Minute)
@@ -583,20 +588,20 @@ func TestLagIsTheWriteThatSomebodyWaitsFor(t *testing.T) {
 		for _, r := range []store.Revision{5, 12, 11} {
 			c.OnRevision(r, func() {})
 		}
-		if l := c.Snapshot().Lag; l.Revisions != 9 || !l.Since.Equal(began) {
-			t.Errorf("lag %+v, want 9 revisions since %v", l, began)
+		if revisions, since := lag(c); revisions != 9 || !since.Equal(began) {
+			t.Errorf("lag %d revisions since %v, want 9 since %v", revisions, since, began)
 		}
 		f.send(progress(6))
-		if l := c.Snapshot().Lag; l.Revisions != 6 || !l.Since.Equal(began) {
-			t.Errorf("lag %+v, want 6 revisions since %v", l, began)
+		if revisions, since := lag(c); revisions != 6 || !since.Equal(began) {
+			t.Errorf("lag %d revisions since %v, want 6 since %v", revisions, since, began)
 		}
 		f.send(progress(10))
-		if l := c.Snapshot().Lag; l.Revisions != 2 || !l.Since.Equal(began.Add(time.Minute)) {
-			t.Errorf("lag %+v, want 2 revisions since %v", l, began.Add(time.Minute))
+		if revisions, since := lag(c); revisions != 2 || !since.Equal(began.Add(time.Minute)) {
+			t.Errorf("lag %d revisions since %v, want 2 since %v", revisions, since, began.Add(time.Minute))
 		}
 		f.send(progress(12))
-		if l := c.Snapshot().Lag; l != (cache.Lag{}) {
-			t.Errorf("everything was seen, and the lag is %+v", l)
+		if revisions, since := lag(c); revisions != 0 || !since.IsZero() {
+			t.Errorf("everything was seen, and the lag is %d revisions since %v", revisions, since)
 		}
 	})
 }
@@ -624,14 +629,14 @@ func TestCacheOfABackendThatDoesNotServeSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, c := start(t, nil)
 		f.send(snapshot(5, put(at(1, "a"))), end(5))
-		if s := c.Snapshot(); !s.Connected || s.Err != nil || s.Lag != (cache.Lag{}) || c.Ready() != nil || c.Health() != nil {
+		if s := c.Snapshot(); !s.Connected || s.Err != nil || s.LagRevisions != 0 || !s.LagSince.IsZero() || c.Ready() != nil || c.Health() != nil {
 			t.Fatalf("while the backend serves: %+v, ready %v, health %v", s, c.Ready(), c.Health())
 		}
 		since := time.Now().Add(-40 * time.Second)
 		gone := &store.UnavailableError{Since: since, Err: errors.New("no answer from 10.0.0.1:2379")}
 		f.fails(gone)
 		s := c.Snapshot()
-		if s.Connected || !s.Since.Equal(since) || !errors.Is(s.Err, gone) || !s.Lag.Since.Equal(since) {
+		if s.Connected || !s.Since.Equal(since) || !errors.Is(s.Err, gone) || !s.LagSince.Equal(since) {
 			t.Errorf("the snapshot is %+v, want not connected since %v", s, since)
 		}
 		for what, err := range map[string]error{"Ready": c.Ready(), "Health": c.Health()} {
@@ -640,7 +645,7 @@ func TestCacheOfABackendThatDoesNotServeSaysSo(t *testing.T) {
 			}
 		}
 		f.fails(nil)
-		if s := c.Snapshot(); !s.Connected || s.Err != nil || s.Lag != (cache.Lag{}) || c.Ready() != nil || c.Health() != nil {
+		if s := c.Snapshot(); !s.Connected || s.Err != nil || s.LagRevisions != 0 || !s.LagSince.IsZero() || c.Ready() != nil || c.Health() != nil {
 			t.Errorf("once it serves again: %+v, ready %v, health %v", s, c.Ready(), c.Health())
 		}
 	})
@@ -657,7 +662,7 @@ func TestWarningOfABackendIsNoOutage(t *testing.T) {
 		f.send(snapshot(5, put(at(1, "a"))), end(5))
 		warning := errors.New("nearly full")
 		f.fails(warning)
-		if s := c.Snapshot(); !s.Connected || s.Err != nil || s.Lag != (cache.Lag{}) || c.Ready() != nil {
+		if s := c.Snapshot(); !s.Connected || s.Err != nil || s.LagRevisions != 0 || !s.LagSince.IsZero() || c.Ready() != nil {
 			t.Errorf("the snapshot is %+v, ready %v, want a cache that is connected and ready", s, c.Ready())
 		}
 		if err := c.Health(); !errors.Is(err, warning) {

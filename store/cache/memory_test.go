@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/tendhq/tend/internal/sleep"
+	notes "github.com/tendhq/tend/internal/written"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
 	"github.com/tendhq/tend/store/memory"
@@ -100,8 +101,8 @@ func TestWriterWaitsForItsOwnWrite(t *testing.T) {
 		_, s := newMemory(t)
 		c := newCache(t, s.Backend(), nil)
 		run(t, c)
-		var w store.Writes
-		ctx := store.WithWrites(t.Context(), &w)
+		var w notes.Writes[store.Backend, store.Key, store.Revision]
+		ctx := notes.With(t.Context(), &w)
 		for i := range 100 {
 			if _, err := s.Create(ctx, &object{Meta: store.Meta{Name: string(rune('a'+i%26)) + string(rune('a'+i/26))}}); err != nil {
 				t.Fatal(err)

@@ -33,7 +33,7 @@ type shards struct {
 	wake chan struct{} // capacity 1: wanted has changed
 
 	wanted map[int]*want // by shard; guarded by Cache.mu
-	others Others        // guarded by Cache.mu
+	others uint64        // guarded by Cache.mu
 
 	// Run's goroutine alone has these.
 	parts    map[int]*part
@@ -68,21 +68,16 @@ type part struct {
 	at    store.Revision // of the list that showed it
 }
 
-// Others counts what the cache was given of objects that it does not hold.
-type Others struct {
-	// Changes of other shards that this process read from the store and dropped, and
-	// the bytes of their contents. Zero where the store itself leaves them out.
-	Changes, Bytes uint64
-}
-
 // A ShardsSnapshot says which shards a cache holds.
 type ShardsSnapshot struct {
 	Of      int   // shards of the kind
 	Ready   []int // the shards that are complete
 	Waiting []int // those that are asked for and not yet complete
 	// Since is when the first of Waiting was asked for.
-	Since  time.Time
-	Others Others
+	Since time.Time
+	// Others counts the changes of other shards that this process read from the store and
+	// dropped. Zero where the store itself leaves them out.
+	Others uint64
 }
 
 // HoldShard asks for the objects of a shard. ready is closed once the cache has all of
@@ -434,14 +429,13 @@ func (c *core) takeWatched(ctx context.Context, r result[store.Batch]) error {
 // write to what it shares with b.
 func (c *core) ours(b store.Batch) store.Batch {
 	s := c.shards
-	skipped, bytes := b.Skipped, b.SkippedBytes
+	skipped := b.Skipped
 	keep := func(ch *store.Change) bool {
 		shard := store.ShardOf(ch.Key, s.n)
 		p := s.parts[shard]
 		switch {
 		case p == nil || b.Kind == store.BatchSnapshot && s.snapshot[shard] != p:
 			skipped++
-			bytes += len(ch.Bytes)
 			return false
 		case b.Kind != store.BatchChanges:
 			return true
@@ -465,8 +459,7 @@ func (c *core) ours(b store.Batch) store.Batch {
 	}
 	if skipped > 0 {
 		c.mu.Lock()
-		s.others.Changes += uint64(skipped)
-		s.others.Bytes += uint64(bytes)
+		s.others += uint64(skipped)
 		c.mu.Unlock()
 	}
 	return b

@@ -45,10 +45,15 @@ type Snapshot struct {
 	// seen: the backend was restored from a backup. A program that deletes
 	// what the store does not name must stop when this rises, and ask a person.
 	Restores int
-	// Restarts counts how often the watch ended and was opened again.
-	Restarts Restarts
-	// Lag says how far the cache is behind a write that a run waits for.
-	Lag Lag
+	// Disconnected counts the watches that ended and went on where they had broken off;
+	// Compacted those that could not, because the backend no longer held the changes in
+	// between, or had dropped a watcher that was too slow, or was restored.
+	Disconnected, Compacted uint64
+	// LagRevisions is from the cache's revision to the highest that an OnRevision call waits
+	// for. LagSince is when the longest waiting call began, or since when the backend does not
+	// serve, whichever is earlier. Both are zero while no call waits and the backend serves.
+	LagRevisions store.Revision
+	LagSince     time.Time
 	// Undecodable are the objects that are stored and cannot be decoded. The
 	// cache holds their last readable version, if it saw one.
 	Undecodable map[store.Key]error
@@ -58,26 +63,6 @@ type Snapshot struct {
 	Shards *ShardsSnapshot
 	// Consumers are those that read Changes.
 	Consumers []ConsumerSnapshot
-}
-
-// Restarts counts watches that ended, by why they did.
-type Restarts struct {
-	// Disconnected watches went on where they had broken off.
-	Disconnected uint64
-	// Compacted ones could not, because the backend no longer held the changes
-	// in between, or had dropped a watcher that was too slow, or was restored.
-	Compacted uint64
-}
-
-// Lag is how far the cache is behind. Both fields are zero while no OnRevision
-// call waits and the backend serves.
-type Lag struct {
-	// Revisions is from the cache's revision to the highest that an OnRevision
-	// call waits for.
-	Revisions store.Revision
-	// Since is when the longest waiting OnRevision call began, or since when the
-	// backend does not serve, whichever is earlier.
-	Since time.Time
 }
 
 // A ConsumerSnapshot says how far behind a consumer of Changes is.
@@ -105,8 +90,8 @@ func (s *Snapshot) unavailable(u *store.UnavailableError) {
 	if s.Connected || s.Idle {
 		s.Connected, s.Since, s.Err = false, u.Since, u
 	}
-	if s.Lag.Since.IsZero() || u.Since.Before(s.Lag.Since) {
-		s.Lag.Since = u.Since
+	if s.LagSince.IsZero() || u.Since.Before(s.LagSince) {
+		s.LagSince = u.Since
 	}
 }
 
@@ -119,8 +104,9 @@ func (c *core) snapshot() Snapshot {
 		Connected: c.feed.connected, Since: c.feed.since, Err: c.feed.err,
 		Snapshots: c.feed.snapshots, Restores: c.feed.restores,
 		Undecodable: maps.Clone(c.broken), Waiters: len(c.waiters),
-		Restarts: Restarts{Disconnected: c.feed.broken, Compacted: c.feed.compacted}, Lag: c.lagLocked(),
+		Disconnected: c.feed.broken, Compacted: c.feed.compacted,
 	}
+	s.LagRevisions, s.LagSince = c.lagLocked()
 	if c.shards != nil {
 		s.Shards = c.shards.snapshotLocked()
 		s.Idle = c.running.Load() && len(c.shards.wanted) == 0
@@ -216,16 +202,16 @@ func (c *core) lost(err error) {
 	}
 }
 
-func (c *core) lagLocked() (l Lag) {
+func (c *core) lagLocked() (revisions store.Revision, since time.Time) {
 	for _, w := range c.waiters {
 		if now := c.at(); w.revision > now {
-			l.Revisions = max(l.Revisions, w.revision-now)
+			revisions = max(revisions, w.revision-now)
 		}
-		if l.Since.IsZero() || w.since.Before(l.Since) {
-			l.Since = w.since
+		if since.IsZero() || w.since.Before(since) {
+			since = w.since
 		}
 	}
-	return l
+	return revisions, since
 }
 
 func (c *core) countSnapshot(restored bool) {

@@ -53,8 +53,7 @@ type hub struct {
 	whole    store.Revision     // of these slots all changes after this revision are delivered; never above head
 	asked    int                // counts the streams that were given up because they lack slots
 	cut      context.CancelFunc // ends the stream under way; nil: there is none
-	// skipped counts the changes of other slots, and skippedBytes the bytes of their values.
-	skipped, skippedBytes int
+	skipped  int                // changes of other slots
 
 	ordered bool // the server's answers to progress requests come in their order among the changes
 
@@ -82,7 +81,7 @@ func (h *hub) followLocked(w *watcher, at store.Revision) {
 	if lacks {
 		h.rewindLocked(at)
 	}
-	w.skipped, w.skippedBytes = h.skipped, h.skippedBytes
+	w.skipped = h.skipped
 }
 
 // leave ends what is delivered for this watcher alone. The stream of a kind that no watcher is
@@ -534,8 +533,8 @@ func (h *hub) takeLocked(resp clientv3.WatchResponse) (goesOn bool, why error) {
 		if batch.Revision <= h.head {
 			return false, errBack
 		}
-		h.skipped, h.skippedBytes = h.skipped+batch.Skipped, h.skippedBytes+batch.SkippedBytes
-		if batch.Skipped, batch.SkippedBytes = 0, 0; len(batch.Changes) == 0 {
+		h.skipped += batch.Skipped
+		if batch.Skipped = 0; len(batch.Changes) == 0 {
 			h.head = batch.Revision
 			continue
 		}
@@ -556,7 +555,6 @@ func (h *hub) batches(resp clientv3.WatchResponse) []store.Batch {
 		last := &out[len(out)-1]
 		if len(ev.Kv.Key) == 0 { // see skipped
 			last.Skipped += int(ev.Kv.Version)
-			last.SkippedBytes += int(ev.Kv.CreateRevision)
 			continue
 		}
 		last.Changes = append(last.Changes, h.change(ev))

@@ -70,24 +70,19 @@ func (c *slotCodec) Unmarshal(data mem.BufferSlice, v any) error {
 // Fields of the messages, by their numbers in etcd's rpc.proto and kv.proto.
 const (
 	responseEvents = 11
-	eventType      = 1
 	eventKV        = 2
-	eventPrevKV    = 3
 	kvKey          = 1
-	kvCreated      = 2
 	kvModified     = 3
 	kvVersion      = 4
-	kvValue        = 5
 )
 
 // skipped stands for events that follow one another and are dropped. In a response it is an
 // event without a key, which etcd never sends, at the revision of the last of them: version
-// has their number and created the bytes of their values.
-type skipped struct{ events, bytes, revision uint64 }
+// has their number.
+type skipped struct{ events, revision uint64 }
 
 func (s skipped) append(response []byte) []byte {
-	kv := protowire.AppendVarint(protowire.AppendTag(nil, kvCreated, protowire.VarintType), s.bytes)
-	kv = protowire.AppendVarint(protowire.AppendTag(kv, kvModified, protowire.VarintType), s.revision)
+	kv := protowire.AppendVarint(protowire.AppendTag(nil, kvModified, protowire.VarintType), s.revision)
 	kv = protowire.AppendVarint(protowire.AppendTag(kv, kvVersion, protowire.VarintType), s.events)
 	event := protowire.AppendBytes(protowire.AppendTag(nil, eventKV, protowire.BytesType), kv)
 	return protowire.AppendBytes(protowire.AppendTag(response, responseEvents, protowire.BytesType), event)
@@ -101,7 +96,7 @@ func filter(raw []byte, keep func(key []byte) bool) ([]byte, error) {
 	filtered := false
 	err := eachField(raw, func(at int, num protowire.Number, value, field []byte) error {
 		if num == responseEvents && value != nil {
-			key, revision, bytes, err := peek(value)
+			key, revision, err := peek(value)
 			if err != nil {
 				return err
 			}
@@ -109,7 +104,7 @@ func filter(raw []byte, keep func(key []byte) bool) ([]byte, error) {
 				if !filtered {
 					filtered, out = true, append(make([]byte, 0, len(raw)/4), raw[:at]...)
 				}
-				gone = skipped{gone.events + 1, gone.bytes + bytes, revision}
+				gone = skipped{gone.events + 1, revision}
 				return nil
 			}
 		}
@@ -133,41 +128,24 @@ func filter(raw []byte, keep func(key []byte) bool) ([]byte, error) {
 	return out, nil
 }
 
-// peek reads an encoded Event: its key, its revision, and how many bytes the value has that it
-// shows, which is that of before if it is a deletion.
-func peek(event []byte) (key []byte, revision, bytes uint64, err error) {
-	deleted, before := false, uint64(0)
+// peek reads the key and the revision of an encoded Event.
+func peek(event []byte) (key []byte, revision uint64, err error) {
 	err = eachField(event, func(_ int, num protowire.Number, kv, _ []byte) error {
-		switch {
-		case num == eventType: // left out where it is 0, a put
-			deleted = true
-		case num == eventPrevKV && kv != nil:
-			return eachField(kv, func(_ int, of protowire.Number, value, _ []byte) error {
-				if of == kvValue {
-					before = uint64(len(value))
-				}
-				return nil
-			})
-		case num == eventKV && kv != nil:
-			return eachField(kv, func(_ int, of protowire.Number, value, field []byte) error {
-				switch of {
-				case kvKey:
-					key = value
-				case kvValue:
-					bytes = uint64(len(value))
-				case kvModified:
-					_, _, n := protowire.ConsumeTag(field)
-					revision, _ = protowire.ConsumeVarint(field[n:])
-				}
-				return nil
-			})
+		if num != eventKV || kv == nil {
+			return nil
 		}
-		return nil
+		return eachField(kv, func(_ int, of protowire.Number, value, field []byte) error {
+			switch of {
+			case kvKey:
+				key = value
+			case kvModified:
+				_, _, n := protowire.ConsumeTag(field)
+				revision, _ = protowire.ConsumeVarint(field[n:])
+			}
+			return nil
+		})
 	})
-	if deleted {
-		bytes = before
-	}
-	return key, revision, bytes, err
+	return key, revision, err
 }
 
 // eachField calls f for each field of an encoded message, with where it begins. value is nil

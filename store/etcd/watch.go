@@ -46,7 +46,7 @@ type watcher struct {
 	yield   func(store.Batch, error) bool
 	stopped bool // yield asked to stop
 
-	skipped, skippedBytes int // of the hub, as far as they were yielded
+	skipped int // of the hub, as far as they were yielded
 }
 
 func (w *watcher) run(ctx context.Context) error {
@@ -195,11 +195,8 @@ func (w *watcher) next() ([]store.Batch, <-chan struct{}, error) {
 	i := sort.Search(len(h.ring), func(i int) bool { return h.ring[i].Revision > w.at })
 	if i == len(h.ring) {
 		if h.head > w.at {
-			b := store.Batch{
-				Kind: store.BatchProgress, Revision: h.head,
-				Skipped: h.skipped - w.skipped, SkippedBytes: h.skippedBytes - w.skippedBytes,
-			}
-			w.skipped, w.skippedBytes = h.skipped, h.skippedBytes
+			b := store.Batch{Kind: store.BatchProgress, Revision: h.head, Skipped: h.skipped - w.skipped}
+			w.skipped = h.skipped
 			return []store.Batch{b}, nil, nil
 		}
 		return nil, h.wake, nil

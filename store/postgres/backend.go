@@ -16,9 +16,9 @@ import (
 	"github.com/tendhq/tend/store"
 )
 
-// Backend keeps the state of several servers in a PostgreSQL database. It is safe for
+// backend keeps the state of several servers in a PostgreSQL database. It is safe for
 // concurrent use.
-type Backend struct {
+type backend struct {
 	readers sessions
 	writers sessions
 	opts    Options
@@ -49,13 +49,7 @@ type Backend struct {
 	closed bool
 }
 
-var (
-	_ store.Backend    = (*Backend)(nil)
-	_ store.Leaser     = (*Backend)(nil)
-	_ store.SlotReader = (*Backend)(nil)
-
-	_ store.HealthChecker = (*Backend)(nil)
-)
+var _ store.HealthChecker = (*backend)(nil)
 
 // Open connects to the database that a connection string names, in either form that pgx
 // understands, creates or upgrades the schema, and starts the backend. Among several
@@ -65,7 +59,7 @@ var (
 //
 // Open fails if no primary answers within Options.Timeout. No error contains the
 // connection string.
-func Open(ctx context.Context, dsn string, o *Options) (*Backend, error) {
+func Open(ctx context.Context, dsn string, o *Options) (store.FullBackend, error) {
 	cfg, err := pgxpool.ParseConfig(dsn)
 	if err != nil {
 		// The error repeats parts of the string, among which may be a password.
@@ -104,11 +98,11 @@ func primary(ctx context.Context, c *pgconn.PgConn) error {
 // trim the log. Such calls, and watches, wait while others use up the pool; leases and commits
 // do not, because the backend opens up to four connections for them, and one for notifications,
 // outside of the pool, as the pool's configuration says.
-func OpenPool(ctx context.Context, pool *pgxpool.Pool, o *Options) (*Backend, error) {
+func OpenPool(ctx context.Context, pool *pgxpool.Pool, o *Options) (store.FullBackend, error) {
 	return open(ctx, sessions{pool, false}, o)
 }
 
-func open(ctx context.Context, readers sessions, o *Options) (*Backend, error) {
+func open(ctx context.Context, readers sessions, o *Options) (store.FullBackend, error) {
 	opts, err := o.withDefaults()
 	if err != nil {
 		return nil, err
@@ -117,7 +111,7 @@ func open(ctx context.Context, readers sessions, o *Options) (*Backend, error) {
 	if err != nil {
 		return nil, fmt.Errorf("postgres: %w", err)
 	}
-	b := &Backend{readers: readers, writers: writers, opts: opts, trims: newTrimLimits(opts.Timeout), gather: gather, quiet: quiet, inbox: make(chan struct{}, 1)}
+	b := &backend{readers: readers, writers: writers, opts: opts, trims: newTrimLimits(opts.Timeout), gather: gather, quiet: quiet, inbox: make(chan struct{}, 1)}
 	b.ctx, b.stop = context.WithCancelCause(context.Background())
 	b.batch = newBatcher(b)
 	b.tail = newTail(b)
@@ -139,7 +133,7 @@ func open(ctx context.Context, readers sessions, o *Options) (*Backend, error) {
 }
 
 // begin looks at the server and makes its schema ready.
-func (b *Backend) begin(ctx context.Context) error {
+func (b *backend) begin(ctx context.Context) error {
 	first, cancel := context.WithTimeoutCause(ctx, b.opts.Timeout, errTimeout)
 	defer cancel()
 	var said error // by the last try that was not cut off by the end of the time
@@ -182,7 +176,7 @@ func (b *Backend) begin(ctx context.Context) error {
 
 // retry repeats what only reads, or what is known not to have been done, for as long as
 // the server may be coming back.
-func (b *Backend) retry(ctx context.Context, f func() error) error {
+func (b *backend) retry(ctx context.Context, f func() error) error {
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		err := f()
 		if err == nil || ctx.Err() != nil || errors.Is(err, pgx.ErrNoRows) || errors.As(err, new(final)) {
@@ -195,7 +189,7 @@ func (b *Backend) retry(ctx context.Context, f func() error) error {
 }
 
 // request bounds ctx by the request timeout. done must be called at the end of it.
-func (b *Backend) request(ctx context.Context) (_ context.Context, done func(), err error) {
+func (b *backend) request(ctx context.Context) (_ context.Context, done func(), err error) {
 	if ctx.Err() != nil {
 		return nil, nil, context.Cause(ctx)
 	}
@@ -211,7 +205,7 @@ func (b *Backend) request(ctx context.Context) (_ context.Context, done func(), 
 
 // Close ends every watch, refuses further calls with store.ErrClosed, and returns after
 // the last request has been answered or timed out. It releases no lease.
-func (b *Backend) Close() error {
+func (b *backend) Close() error {
 	b.mu.Lock()
 	was := b.closed
 	b.closed = true
@@ -231,7 +225,7 @@ func (b *Backend) Close() error {
 }
 
 // Get implements store.Backend. It is linearizable as long as there is one primary.
-func (b *Backend) Get(ctx context.Context, kind string, key store.Key) (store.Record, error) {
+func (b *backend) Get(ctx context.Context, kind string, key store.Key) (store.Record, error) {
 	if err := store.CheckAddress(kind, key); err != nil {
 		return store.Record{}, err
 	}
@@ -281,7 +275,7 @@ func (h *head) fields() []any {
 }
 
 // look reads the head. If the store is another one than before, it begins a new era.
-func (b *Backend) look(ctx context.Context, by sessions) (h head, err error) {
+func (b *backend) look(ctx context.Context, by sessions) (h head, err error) {
 	err = b.retry(ctx, func() error {
 		for {
 			seen := b.seen.Load()
@@ -298,7 +292,7 @@ func (b *Backend) look(ctx context.Context, by sessions) (h head, err error) {
 
 // accept says whether a head continues what had been seen before it was read. What was seen since
 // may be newer than the head.
-func (b *Backend) accept(h head, seen int64) bool {
+func (b *backend) accept(h head, seen int64) bool {
 	if !h.same || h.revision < seen {
 		return false
 	}
@@ -307,7 +301,7 @@ func (b *Backend) accept(h head, seen int64) bool {
 }
 
 // saw remembers a revision that the store has reached.
-func (b *Backend) saw(r int64) {
+func (b *backend) saw(r int64) {
 	for {
 		seen := b.seen.Load()
 		if r <= seen || b.seen.CompareAndSwap(seen, r) {
@@ -323,7 +317,7 @@ const jump = 1 << 40
 // newEra notes that the store is another one than before. Its history does not continue
 // what watchers saw, its revisions must not be those of lost commits, and leases may be
 // missing from it. One of the servers does it; the others find it done.
-func (b *Backend) newEra(ctx context.Context) error {
+func (b *backend) newEra(ctx context.Context) error {
 	tag, err := b.writers.exec(ctx, b.sql(`
 		UPDATE {schema}.head SET origin = {schema}.origin(), era = era + 1,
 			revision = greatest(revision, $1) + $2, compacted = greatest(revision, $1) + $2
@@ -341,7 +335,7 @@ func (b *Backend) newEra(ctx context.Context) error {
 // Health implements store.HealthChecker: it fails while the server does not answer the
 // look that the backend takes at least once a second, and while commits fail, in a database that is
 // read-only for example, until one succeeds. While they fail it tries one itself every 5 s.
-func (b *Backend) Health() error {
+func (b *backend) Health() error {
 	if e := b.unavailable.Load(); e != nil {
 		return e
 	}
@@ -349,17 +343,17 @@ func (b *Backend) Health() error {
 }
 
 // place names the server and the database.
-func (b *Backend) place() string {
+func (b *backend) place() string {
 	cfg := b.readers.Config().ConnConfig
 	return fmt.Sprintf("postgres: %s:%d, database %s", cfg.Host, cfg.Port, cfg.Database)
 }
 
 // String names the server and the database, without user and password.
-func (b *Backend) String() string { return b.place() }
+func (b *backend) String() string { return b.place() }
 
-func (b *Backend) serves() { b.unavailable.Store(nil) }
+func (b *backend) serves() { b.unavailable.Store(nil) }
 
-func (b *Backend) fails(err error) {
+func (b *backend) fails(err error) {
 	if b.unavailable.Load() == nil {
 		b.unavailable.Store(&store.UnavailableError{Since: time.Now(), Err: fmt.Errorf("%s: %w", b.place(), err)})
 	}

@@ -26,7 +26,7 @@ import (
 // All conditions of such a transaction are judged by the state before it, so its members
 // may only share records that none of them writes.
 type batcher struct {
-	b     *Backend
+	b     *backend
 	most  int // members in a transaction
 	bytes int // and their size
 
@@ -46,7 +46,7 @@ type address struct {
 	key  store.Key
 }
 
-func newBatcher(b *Backend) *batcher {
+func newBatcher(b *backend) *batcher {
 	return &batcher{b: b, most: b.opts.batch, bytes: 1 << 20, yields: maxYields, longest: maxSettle, touched: make(map[address]bool)}
 }
 

@@ -26,7 +26,7 @@ type member struct {
 }
 
 // Commit implements store.Backend.
-func (b *Backend) Commit(ctx context.Context, t store.Txn) (store.Revision, error) {
+func (b *backend) Commit(ctx context.Context, t store.Txn) (store.Revision, error) {
 	t, err := t.Prepare(ctx)
 	if err != nil {
 		return 0, err
@@ -136,7 +136,7 @@ func (a *arguments) lone(batch []*member) bool {
 }
 
 // channel is the one to notify; nil: none.
-func (b *Backend) channel() *string {
+func (b *backend) channel() *string {
 	if b.opts.NoNotify {
 		return nil
 	}
@@ -145,7 +145,7 @@ func (b *Backend) channel() *string {
 
 // send makes one transaction of the batch and answers its members. What is known not to
 // have been done is tried again until ctx ends.
-func (b *Backend) send(ctx context.Context, batch []*member) {
+func (b *backend) send(ctx context.Context, batch []*member) {
 	ctx, cancel := context.WithTimeoutCause(ctx, b.opts.Timeout, errTimeout)
 	defer cancel()
 	for wait := time.Millisecond; ; wait = min(2*wait, time.Second) {
@@ -191,7 +191,7 @@ var errFaster = errors.New("postgres: another server was faster")
 
 // sendOnce makes the transaction once. executed says that its results had arrived when
 // err was met. Without an error, the members are answered.
-func (b *Backend) sendOnce(ctx context.Context, batch []*member) (executed bool, err error) {
+func (b *backend) sendOnce(ctx context.Context, batch []*member) (executed bool, err error) {
 	return b.call(ctx, batch, nil)
 }
 
@@ -220,7 +220,7 @@ func lockBound(ctx context.Context) string {
 
 // call calls the function commit or, for a lone member, commit_one, or for declarations,
 // of which it is given the ids, drain.
-func (b *Backend) call(ctx context.Context, batch []*member, declarations []int64) (executed bool, err error) {
+func (b *backend) call(ctx context.Context, batch []*member, declarations []int64) (executed bool, err error) {
 	answers := make([]answer, 0, len(batch)+1)
 	err = b.writers.use(ctx, func(c *pgx.Conn) error {
 		sql, args := b.statement(ctx, batch, declarations)
@@ -251,7 +251,7 @@ func (b *Backend) call(ctx context.Context, batch []*member, declarations []int6
 }
 
 // statement is the call of a function that does it all.
-func (b *Backend) statement(ctx context.Context, batch []*member, declarations []int64) (sql string, args []any) {
+func (b *backend) statement(ctx context.Context, batch []*member, declarations []int64) (sql string, args []any) {
 	a := together(batch)
 	if declarations == nil && a.lone(batch) {
 		return b.sql(commitOneSQL), []any{
@@ -286,7 +286,7 @@ const (
 )
 
 // apply hands out the answers.
-func (b *Backend) apply(batch []*member, answers []answer) {
+func (b *backend) apply(batch []*member, answers []answer) {
 	newest := int64(0)
 	for _, a := range answers {
 		newest = max(newest, a.at)
@@ -333,7 +333,7 @@ func (m *member) refusal(a answer) error {
 
 // valueAt reads what a record held at its revision. A commit does not return long
 // values: it would wait, with everybody else behind it, for this process to read them.
-func (b *Backend) valueAt(ctx context.Context, r store.Record) []byte {
+func (b *backend) valueAt(ctx context.Context, r store.Record) []byte {
 	ctx, done, err := b.request(ctx)
 	if err != nil {
 		return nil

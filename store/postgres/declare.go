@@ -8,15 +8,9 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tendhq/tend/store"
 )
-
-// Execer is what [Declare] needs of a transaction: pgx.Tx has it.
-type Execer interface {
-	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
-}
 
 // Declare creates an object, or changes its spec, labels and annotations, with the
 // caller's transaction: when that commits, the declaration is there together with what
@@ -42,13 +36,17 @@ type Execer interface {
 //
 // The object's limits and the store's Validate are checked here; the error is
 // [store.ErrInvalid]. Guards in ctx do not apply.
-func Declare[S, T any](ctx context.Context, tx Execer, b *Backend, s *store.Store[S, T], o *store.Object[S, T]) error {
+func Declare[S, T any](ctx context.Context, tx pgx.Tx, b store.Backend, s *store.Store[S, T], o *store.Object[S, T]) error {
+	own, ok := b.(*backend)
+	if !ok {
+		return fmt.Errorf("postgres: declare: the backend is a %T, not what Open returned", b)
+	}
 	d, err := s.Declaration(o)
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, b.sql(`SELECT {schema}.declare($1::text, $2::text, $3::text, $4::bytea, $5::text)`),
-		d.Kind, d.Key.Namespace, d.Key.Name, d.Value, b.channel())
+	_, err = tx.Exec(ctx, own.sql(`SELECT {schema}.declare($1::text, $2::text, $3::text, $4::bytea, $5::text)`),
+		d.Kind, d.Key.Namespace, d.Key.Name, d.Value, own.channel())
 	if err != nil {
 		return fmt.Errorf("postgres: declare %s %s: %w", d.Kind, d.Key, err)
 	}
@@ -64,7 +62,7 @@ type declared struct {
 
 // drain applies declarations for as long as the backend is open, when it hears of some
 // and after Options.poll in any case. All servers do; one of them is the first.
-func (b *Backend) drain() {
+func (b *backend) drain() {
 	timer := time.NewTimer(b.opts.poll)
 	defer timer.Stop()
 	for told := ""; ; {
@@ -83,7 +81,7 @@ func (b *Backend) drain() {
 }
 
 // drainAll applies what there is, in order.
-func (b *Backend) drainAll(ctx context.Context) error {
+func (b *backend) drainAll(ctx context.Context) error {
 	for after, more := int64(0), true; more; {
 		var err error
 		if after, more, err = b.drainSome(ctx, after); err != nil {
@@ -95,7 +93,7 @@ func (b *Backend) drainAll(ctx context.Context) error {
 
 // drainSome applies the next rows after one, and says after which to go on; not more: there
 // were none.
-func (b *Backend) drainSome(ctx context.Context, after int64) (next int64, more bool, err error) {
+func (b *backend) drainSome(ctx context.Context, after int64) (next int64, more bool, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, b.opts.Timeout, errTimeout)
 	defer cancel()
 	rows, last, err := b.declarations(ctx, after)
@@ -116,7 +114,7 @@ func (b *Backend) drainSome(ctx context.Context, after int64) (next int64, more 
 // later ones apply to what that one makes of it. The first may lie before after: one that waits
 // for the end of a deletion, or was committed since. last is the id of the last row that was
 // looked at; 0 says that there are no more.
-func (b *Backend) declarations(ctx context.Context, after int64) (all []declared, last int64, err error) {
+func (b *backend) declarations(ctx context.Context, after int64) (all []declared, last int64, err error) {
 	var d declared
 	var created, revision *int64
 	var behind bool
@@ -157,7 +155,7 @@ func (b *Backend) declarations(ctx context.Context, after int64) (all []declared
 
 // applyDeclarations applies rows that are about different records. again says that one of
 // the records was changed since it was read, or that another server has applied some rows.
-func (b *Backend) applyDeclarations(ctx context.Context, rows []declared) (again bool, err error) {
+func (b *backend) applyDeclarations(ctx context.Context, rows []declared) (again bool, err error) {
 	var batch []*member
 	var ids []int64
 	size := 0
@@ -220,7 +218,7 @@ func (d *declared) next() (store.Txn, error) {
 }
 
 // refuse puts a declaration aside that cannot be applied.
-func (b *Backend) refuse(ctx context.Context, d declared, reason error) error {
+func (b *backend) refuse(ctx context.Context, d declared, reason error) error {
 	tag, err := b.writers.exec(ctx, b.sql(`UPDATE {schema}.inbox SET refused = $2 WHERE id = $1 AND refused IS NULL`), d.id, reason.Error())
 	if err == nil && tag.RowsAffected() > 0 {
 		b.opts.logger.Warn("postgres: a declaration cannot be applied", "schema", b.opts.Schema, "id", d.id,
@@ -228,5 +226,3 @@ func (b *Backend) refuse(ctx context.Context, d declared, reason error) error {
 	}
 	return err
 }
-
-var _ Execer = pgx.Tx(nil)

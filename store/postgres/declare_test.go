@@ -106,6 +106,10 @@ func TestDeclarationIsThereIfAndOnlyIfTheTransactionCommits(t *testing.T) {
 	if err := postgres.Declare(ctx, begin(t, pool), b, s, newWidget("", 1)); !errors.Is(err, store.ErrInvalid) {
 		t.Errorf("Declare of an object without a name: %v, want ErrInvalid", err)
 	}
+	wrapped := struct{ store.FullBackend }{b}
+	if err := postgres.Declare(ctx, begin(t, pool), wrapped, s, newWidget("wrapped", 1)); err == nil || !strings.Contains(err.Error(), "not what Open returned") {
+		t.Errorf("Declare with a backend that wraps that of Open: %v, want an error that says so", err)
+	}
 }
 
 // A transaction that has declared something and stays open holds up neither commits nor

@@ -3,7 +3,7 @@
 //
 //	b, err := postgres.Open(ctx, "postgres://app@db1,db2/app", nil)
 //
-// [Backend] implements [store.Backend] and [store.Leaser]; the contract is there. Its
+// A backend is a [store.FullBackend]; the contract is there. Its
 // tables and functions lie in a schema of their own, which [Open] creates and upgrades.
 // The package is a module of its own, so that programs that do not use it do not
 // download the driver. How to operate it is in docs/POSTGRES.md.

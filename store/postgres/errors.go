@@ -99,7 +99,7 @@ func standby(err error) bool {
 }
 
 // gave describes the error of a request whose outcome is known.
-func (b *Backend) gave(ctx context.Context, what string, err error) error {
+func (b *backend) gave(ctx context.Context, what string, err error) error {
 	switch {
 	case b.ctx.Err() != nil:
 		return store.ErrClosed

@@ -40,11 +40,11 @@ func TestReportedErrorsAreJudgedByWhatTheServerDid(t *testing.T) {
 //
 // Negative control: the mutant "a timeout says twice whose it is".
 func TestErrorsSayOnceThatTheyAreOfThisPackage(t *testing.T) {
-	b := &Backend{ctx: t.Context(), opts: Options{Timeout: time.Minute}}
+	b := &backend{ctx: t.Context(), opts: Options{Timeout: time.Minute}}
 	b.tail = newTail(b)
 	late, cancel := context.WithCancelCause(t.Context())
 	cancel(errTimeout)
-	w := &watcher{b: &Backend{ctx: t.Context(), tail: b.tail}, kind: "thing", r: &ring{}} // its timeout is over
+	w := &watcher{b: &backend{ctx: t.Context(), tail: b.tail}, kind: "thing", r: &ring{}} // its timeout is over
 	for what, err := range map[string]error{
 		"a request": b.gave(late, "get", context.Canceled),
 		"a watch":   w.attach(t.Context()),

@@ -12,34 +12,42 @@ import (
 	"github.com/tendhq/tend/store"
 )
 
+type Backend = backend
+
+// Opened is what Open or OpenPool returned.
+func Opened(b store.FullBackend, err error) (*Backend, error) {
+	own, _ := b.(*backend)
+	return own, err
+}
+
 // Compact drops the log up to a revision.
-func (b *Backend) Compact(ctx context.Context, r store.Revision) error {
+func (b *backend) Compact(ctx context.Context, r store.Revision) error {
 	return b.compact(ctx, int64(r), false)
 }
 
 // CompactAgain is Compact after one that failed.
-func (b *Backend) CompactAgain(ctx context.Context, r store.Revision) error {
+func (b *backend) CompactAgain(ctx context.Context, r store.Revision) error {
 	return b.compact(ctx, int64(r), true)
 }
 
 // LimitTrims bounds the parts of trims. None may be under way.
-func (b *Backend) LimitTrims(rows int, each time.Duration) { b.trims = trimLimits{rows, each} }
+func (b *backend) LimitTrims(rows int, each time.Duration) { b.trims = trimLimits{rows, each} }
 
 // SetGather replaces gather. No kind may be watched yet.
-func (b *Backend) SetGather(d time.Duration) { b.gather = d }
+func (b *backend) SetGather(d time.Duration) { b.gather = d }
 
 // Schema is the schema in use.
-func (b *Backend) Schema() string { return b.opts.Schema }
+func (b *backend) Schema() string { return b.opts.Schema }
 
 // Sending says that a transaction is under way.
-func (b *Backend) Sending() bool {
+func (b *backend) Sending() bool {
 	b.batch.mu.Lock()
 	defer b.batch.mu.Unlock()
 	return b.batch.sending
 }
 
 // Queued counts the Commits that wait for the next transaction.
-func (b *Backend) Queued() int {
+func (b *backend) Queued() int {
 	return b.batch.queued()
 }
 
@@ -51,19 +59,19 @@ const (
 )
 
 // Reads counts how often the log was read for watches.
-func (b *Backend) Reads() int {
+func (b *backend) Reads() int {
 	b.tail.mu.Lock()
 	defer b.tail.mu.Unlock()
 	return b.tail.reads
 }
 
 // DrainSome is one step of DrainAll.
-func (b *Backend) DrainSome(ctx context.Context, after int64) (next int64, more bool, err error) {
+func (b *backend) DrainSome(ctx context.Context, after int64) (next int64, more bool, err error) {
 	return b.drainSome(ctx, after)
 }
 
 // DrainAll applies the declarations that there are.
-func (b *Backend) DrainAll(ctx context.Context) error { return b.drainAll(ctx) }
+func (b *backend) DrainAll(ctx context.Context) error { return b.drainAll(ctx) }
 
 // Steps is the newest step of the schema.
 func Steps() int { return len(steps) }
@@ -78,7 +86,7 @@ func SchemaOf(version int, name string) string {
 }
 
 // MostConns is how many connections the pool has at most.
-func (b *Backend) MostConns() int32 { return b.readers.Config().MaxConns }
+func (b *backend) MostConns() int32 { return b.readers.Config().MaxConns }
 
 // ColumnsOfHead are the columns that every look at the head h reads.
 func ColumnsOfHead(schema string) string {
@@ -86,7 +94,7 @@ func ColumnsOfHead(schema string) string {
 }
 
 // ExplainList is how the server reads the first page of a list of some slots, with counts.
-func (b *Backend) ExplainList(ctx context.Context, kind string, slots store.SlotSet) (plan string, err error) {
+func (b *backend) ExplainList(ctx context.Context, kind string, slots store.SlotSet) (plan string, err error) {
 	q := b.sql("EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) " + pageSQL(recordsOf(slots)))
 	rows, err := b.readers.Query(ctx, q, kind, "", "", "", pageRecords, pageBytes, bitmap(slots))
 	if err != nil {
@@ -98,7 +106,7 @@ func (b *Backend) ExplainList(ctx context.Context, kind string, slots store.Slot
 
 // SetQuiet replaces the time after which a connection for notifications is asked whether it lives.
 // No kind may be watched yet.
-func (b *Backend) SetQuiet(d time.Duration) { b.quiet = d }
+func (b *backend) SetQuiet(d time.Duration) { b.quiet = d }
 
 func (o *Options) SetBatch(v int) *Options {
 	o.batch = v

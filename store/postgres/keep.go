@@ -25,7 +25,7 @@ type observation struct {
 // The observer saw the count after the renewal was made, and the holder counts its trust
 // from before it asked for the renewal, so the lease ends after the trust.
 type observer struct {
-	b    *Backend
+	b    *backend
 	kick chan struct{} // a lease was granted
 
 	// What follows is owned by keep's goroutine.
@@ -49,7 +49,7 @@ type sample struct {
 	revision, logged int64
 }
 
-func newObserver(b *Backend) *observer {
+func newObserver(b *backend) *observer {
 	return &observer{b: b, kick: make(chan struct{}, 1), leases: make(map[int64]observation)}
 }
 
@@ -58,7 +58,7 @@ const slowest = time.Second
 
 // keep looks after the store for as long as the backend is open: it ends leases, opens
 // eras, and trims the log. Every server does, and whichever is first has done it.
-func (b *Backend) keep() {
+func (b *backend) keep() {
 	for wait := time.Duration(0); ; {
 		select {
 		case <-time.After(wait):
@@ -107,7 +107,7 @@ func (o *observer) tick() time.Duration {
 
 // tell logs err once for each reason, which told has: what is tried again and again gives the
 // same one each time. With no error it logs once that it works again.
-func (b *Backend) tell(told *string, err error, fails, works string) {
+func (b *backend) tell(told *string, err error, fails, works string) {
 	switch {
 	case err == nil && *told != "":
 		b.opts.logger.Info("postgres: "+works, "schema", b.opts.Schema)
@@ -242,7 +242,7 @@ func (o *observer) excess(h head, now time.Time) (upTo int64, measure bool) {
 
 // beyond returns the last revision with which the newest part of the log, read backwards,
 // is larger than so many bytes; 0 if the whole log is not.
-func (b *Backend) beyond(ctx context.Context, bytes int64) (revision int64, err error) {
+func (b *backend) beyond(ctx context.Context, bytes int64) (revision int64, err error) {
 	ctx, cancel := b.trims.bound(ctx)
 	defer cancel()
 	err = b.readers.row(ctx, []any{&revision}, b.sql(`
@@ -260,7 +260,7 @@ func (b *Backend) beyond(ctx context.Context, bytes int64) (revision int64, err 
 // compact drops the changes up to a revision. A change stays if it is what a later one
 // replaced, because pages of a list that is pinned to a revision between need it. Unless
 // again is set, it does nothing if another server has done or begun it.
-func (b *Backend) compact(ctx context.Context, upTo int64, again bool) error {
+func (b *backend) compact(ctx context.Context, upTo int64, again bool) error {
 	// On its own, so that commits wait for this short transaction only. From its end on,
 	// a commit that replaces what is to be dropped puts it beside its own change.
 	moving, cancel := b.trims.bound(ctx)
@@ -282,7 +282,7 @@ func (b *Backend) compact(ctx context.Context, upTo int64, again bool) error {
 
 // drop makes one part of a trim: it drops changes after the revision from, up to upTo, and
 // returns the revision up to which it has done so.
-func (b *Backend) drop(ctx context.Context, from, upTo int64) (to int64, err error) {
+func (b *backend) drop(ctx context.Context, from, upTo int64) (to int64, err error) {
 	ctx, cancel := b.trims.bound(ctx)
 	defer cancel()
 	err = b.readers.row(ctx, []any{&to}, b.sql(`

@@ -65,7 +65,7 @@ func TestEraIsOpenedWhenTheLongestLeaseOfBeforeHasEnded(t *testing.T) {
 // What the samples say is to be dropped is said until it has been dropped: a trim may be
 // put off because another one is under way, and nothing more be written.
 func TestTrimThatIsPutOffIsNotForgotten(t *testing.T) {
-	o := newObserver(&Backend{opts: Options{HistoryAge: time.Hour, HistoryBytes: 1000}})
+	o := newObserver(&backend{opts: Options{HistoryAge: time.Hour, HistoryBytes: 1000}})
 	now := time.Now()
 	for i := range int64(30) { // 100 bytes each
 		o.excess(head{revision: i, logged: 100 * i}, now)
@@ -79,7 +79,7 @@ func TestTrimThatIsPutOffIsNotForgotten(t *testing.T) {
 
 // A bound that no log reaches is none: the log is not read once a second to be measured.
 func TestBoundThatNoLogReachesIsNone(t *testing.T) {
-	o := newObserver(&Backend{opts: Options{HistoryAge: time.Hour, HistoryBytes: math.MaxInt64}})
+	o := newObserver(&backend{opts: Options{HistoryAge: time.Hour, HistoryBytes: math.MaxInt64}})
 	now := time.Now()
 	for i := range int64(3) {
 		if upTo, measure := o.excess(head{revision: i, logged: i << 40}, now); upTo != 0 || measure {

@@ -8,7 +8,7 @@ import (
 
 // Kinds returns how many records there are of each kind, for the command tend: a program knows
 // its kinds. It reads an index of all records. It is safe for concurrent use.
-func (b *Backend) Kinds(ctx context.Context) (counts map[string]int, err error) {
+func (b *backend) Kinds(ctx context.Context) (counts map[string]int, err error) {
 	ctx, done, err := b.request(ctx)
 	if err != nil {
 		return nil, err

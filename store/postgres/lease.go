@@ -16,11 +16,11 @@ import (
 var errNotOpen = errors.New("after a failover or a restore no lease is granted until the longest one may have ended")
 
 // Shared implements store.Leaser: other processes can open the same database.
-func (b *Backend) Shared() bool { return true }
+func (b *backend) Shared() bool { return true }
 
 // Grant implements store.Leaser. After a failover or a restore it fails until every lease
 // of before has ended in any case.
-func (b *Backend) Grant(ctx context.Context, ttl time.Duration) (store.LeaseID, error) {
+func (b *backend) Grant(ctx context.Context, ttl time.Duration) (store.LeaseID, error) {
 	if ttl < store.MinTTL {
 		return 0, fmt.Errorf("postgres: %w: lease of %v, at least %v", store.ErrInvalid, ttl, store.MinTTL)
 	}
@@ -58,7 +58,7 @@ func (b *Backend) Grant(ctx context.Context, ttl time.Duration) (store.LeaseID, 
 }
 
 // prepareGrant finds out why a lease was not granted, and says whether to ask again.
-func (b *Backend) prepareGrant(ctx context.Context, id, ttl int64) (again bool, err error) {
+func (b *backend) prepareGrant(ctx context.Context, id, ttl int64) (again bool, err error) {
 	h, err := b.look(ctx, b.writers)
 	switch {
 	case err != nil:
@@ -78,7 +78,7 @@ func (b *Backend) prepareGrant(ctx context.Context, id, ttl int64) (again bool, 
 }
 
 // Renew implements store.Leaser. A lease of before a failover is gone.
-func (b *Backend) Renew(ctx context.Context, id store.LeaseID) error {
+func (b *backend) Renew(ctx context.Context, id store.LeaseID) error {
 	return b.write(ctx, "renew", func(ctx context.Context) error {
 		tag, err := b.writers.exec(ctx, b.sql(`
 			UPDATE {schema}.leases l SET renewed = renewed + 1
@@ -96,7 +96,7 @@ func (b *Backend) Renew(ctx context.Context, id store.LeaseID) error {
 }
 
 // Revoke implements store.Leaser.
-func (b *Backend) Revoke(ctx context.Context, id store.LeaseID) error {
+func (b *backend) Revoke(ctx context.Context, id store.LeaseID) error {
 	return b.write(ctx, "revoke", func(ctx context.Context) error {
 		return b.endLeases(ctx, []int64{int64(id)}, []int64{-1}, 0)
 	})
@@ -104,7 +104,7 @@ func (b *Backend) Revoke(ctx context.Context, id store.LeaseID) error {
 
 // write makes a change that may be repeated: f is called again as long as the server may
 // be coming back.
-func (b *Backend) write(ctx context.Context, what string, f func(ctx context.Context) error) error {
+func (b *backend) write(ctx context.Context, what string, f func(ctx context.Context) error) error {
 	ctx, done, err := b.request(ctx)
 	if err != nil {
 		return err
@@ -123,7 +123,7 @@ func (b *Backend) write(ctx context.Context, what string, f func(ctx context.Con
 }
 
 // endLeases calls the function end_leases.
-func (b *Backend) endLeases(ctx context.Context, ids, counts []int64, open int64) error {
+func (b *backend) endLeases(ctx context.Context, ids, counts []int64, open int64) error {
 	for {
 		var at int64
 		var other bool

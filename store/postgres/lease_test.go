@@ -60,9 +60,9 @@ func runProcess(text string) int {
 	}
 	ctx := campaign.UntilReleased()
 	o := (&postgres.Options{Schema: cfg.Schema, Timeout: time.Second}).SetLogger(slog.New(slog.DiscardHandler))
-	b, err := postgres.Open(ctx, cfg.DSN, o)
+	b, err := postgres.Opened(postgres.Open(ctx, cfg.DSN, o))
 	for err != nil && ctx.Err() == nil { // the server may be away
-		b, err = postgres.Open(ctx, cfg.DSN, o)
+		b, err = postgres.Opened(postgres.Open(ctx, cfg.DSN, o))
 	}
 	if err != nil {
 		return 0

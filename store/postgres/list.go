@@ -20,8 +20,8 @@ const (
 	pageBytes   = 1 << 20
 )
 
-// List implements store.Backend, as [Backend.ListSlots] does.
-func (b *Backend) List(ctx context.Context, kind string, o store.ListOptions) (store.Page, error) {
+// List implements store.Backend, as ListSlots does.
+func (b *backend) List(ctx context.Context, kind string, o store.ListOptions) (store.Page, error) {
 	return b.ListSlots(ctx, kind, store.AllSlots(), o)
 }
 
@@ -30,7 +30,7 @@ func (b *Backend) List(ctx context.Context, kind string, o store.ListOptions) (s
 // A page at an earlier revision is made of the records as they are now and of the log:
 // for each record that was changed since, the log holds what the first of those changes
 // replaced.
-func (b *Backend) ListSlots(ctx context.Context, kind string, slots store.SlotSet, o store.ListOptions) (store.Page, error) {
+func (b *backend) ListSlots(ctx context.Context, kind string, slots store.SlotSet, o store.ListOptions) (store.Page, error) {
 	if err := store.CheckKind(kind); err != nil {
 		return store.Page{}, err
 	}
@@ -81,7 +81,7 @@ type query struct {
 	pinned          bool // at comes from a cursor
 }
 
-func (b *Backend) page(ctx context.Context, c *pgx.Conn, q query) (store.Page, error) {
+func (b *backend) page(ctx context.Context, c *pgx.Conn, q query) (store.Page, error) {
 	// One snapshot for all statements, in one round trip.
 	batch := &pgx.Batch{}
 	batch.Queue("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")

@@ -31,7 +31,7 @@ func TestManyServersStartAtOnceAndCreateTheSchemaOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range backends {
 		wg.Go(func() {
-			b, err := postgres.Open(t.Context(), shared.socket(), &postgres.Options{Schema: schema, Timeout: patience})
+			b, err := postgres.Opened(postgres.Open(t.Context(), shared.socket(), &postgres.Options{Schema: schema, Timeout: patience}))
 			if err != nil {
 				t.Error(err)
 				return
@@ -55,7 +55,7 @@ func TestManyServersStartAtOnceAndCreateTheSchemaOnce(t *testing.T) {
 
 // A pool of one connection is enough to create the schema, to write and to watch.
 func TestOneConnectionIsEnough(t *testing.T) {
-	b, err := postgres.Open(t.Context(), shared.socket()+" pool_max_conns=1", &postgres.Options{Schema: newSchema(), Timeout: patience})
+	b, err := postgres.Opened(postgres.Open(t.Context(), shared.socket()+" pool_max_conns=1", &postgres.Options{Schema: newSchema(), Timeout: patience}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +157,7 @@ func TestPasswordIsInNoErrorAndNoLogLine(t *testing.T) {
 		"postgres://nobody_at_all:" + password + "@" + p.Addr() + "/nothing?sslmode=disable",
 		"postgres://postgres:" + password + "@" + p.Addr() + "/postgres?sslmode=verify-full",
 	} {
-		b, err := postgres.Open(t.Context(), dsn, (&postgres.Options{Timeout: time.Second}).SetLogger(logger))
+		b, err := postgres.Opened(postgres.Open(t.Context(), dsn, (&postgres.Options{Timeout: time.Second}).SetLogger(logger)))
 		if err == nil {
 			b.Close()
 			t.Errorf("Open of a bad connection string succeeded")
@@ -201,7 +201,7 @@ func TestPoolOfTheCallersIsUsedAndLeftOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer pool.Close()
-	b, err := postgres.OpenPool(t.Context(), pool, &postgres.Options{Schema: newSchema(), Timeout: patience})
+	b, err := postgres.Opened(postgres.OpenPool(t.Context(), pool, &postgres.Options{Schema: newSchema(), Timeout: patience}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +225,7 @@ func TestBadOptionsAreRefused(t *testing.T) {
 		"negative": *new(postgres.Options).SetBatch(-1),
 		"history":  {HistoryBytes: -1},
 	} {
-		if b, err := postgres.Open(context.Background(), shared.socket(), &o); err == nil {
+		if b, err := postgres.Opened(postgres.Open(context.Background(), shared.socket(), &o)); err == nil {
 			b.Close()
 			t.Errorf("%s: no error", name)
 		}
@@ -245,7 +245,7 @@ func TestOlderSchemaIsUpgradedOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 6 {
 		wg.Go(func() {
-			b, err := postgres.Open(t.Context(), shared.socket(), &postgres.Options{Schema: schema, Timeout: patience})
+			b, err := postgres.Opened(postgres.Open(t.Context(), shared.socket(), &postgres.Options{Schema: schema, Timeout: patience}))
 			if err != nil {
 				t.Error(err)
 				return
@@ -415,7 +415,7 @@ func TestUpgradeMayTakeLongerThanARequest(t *testing.T) {
 	}
 	done := make(chan opened, 1)
 	start := func() {
-		b, err := postgres.Open(t.Context(), shared.socket(), &postgres.Options{Schema: schema, Timeout: timeout})
+		b, err := postgres.Opened(postgres.Open(t.Context(), shared.socket(), &postgres.Options{Schema: schema, Timeout: timeout}))
 		done <- opened{b, err}
 	}
 	go start() // waited for below

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Options of a Backend. Nil and zero fields mean the stated defaults.
+// Options of Open. Nil and zero fields mean the stated defaults.
 type Options struct {
 	// Schema is the PostgreSQL schema that holds the tables and functions, so that a
 	// store can live in the database of a service, and several in one database. It

@@ -80,7 +80,7 @@ var errSchema = errors.New("postgres: the schema is of a newer version of tend")
 // migrate creates the schema or takes it to the newest version. Servers that start
 // together may all try: one of them does it in one transaction, and the others find it
 // done. The lock only spares them the errors of losing that race.
-func (b *Backend) migrate(ctx context.Context) error {
+func (b *backend) migrate(ctx context.Context) error {
 	for {
 		err := b.migrateOnce(ctx)
 		var pg *pgconn.PgError
@@ -91,7 +91,7 @@ func (b *Backend) migrate(ctx context.Context) error {
 	}
 }
 
-func (b *Backend) migrateOnce(ctx context.Context) error {
+func (b *backend) migrateOnce(ctx context.Context) error {
 	var version, done int
 	err := b.readers.use(ctx, func(c *pgx.Conn) (err error) {
 		version, done, err = b.version(ctx, c)
@@ -111,7 +111,7 @@ func (b *Backend) migrateOnce(ctx context.Context) error {
 }
 
 // upgrade makes the steps that are missing.
-func (b *Backend) upgrade(ctx context.Context, tx pgx.Tx) error {
+func (b *backend) upgrade(ctx context.Context, tx pgx.Tx) error {
 	if _, err := tx.Exec(ctx, "SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended($1, 0::bigint))", "tend schema "+b.opts.Schema); err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ type querier interface {
 }
 
 // version is that of the schema, and done its steps that were done; 0: there is none yet.
-func (b *Backend) version(ctx context.Context, on querier) (version, done int, err error) {
+func (b *backend) version(ctx context.Context, on querier) (version, done int, err error) {
 	var there bool
 	if err := on.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", b.opts.Schema+".head").Scan(&there); err != nil || !there {
 		return 0, 0, err
@@ -157,6 +157,6 @@ func (b *Backend) version(ctx context.Context, on querier) (version, done int, e
 }
 
 // sql puts the name of the schema into a statement.
-func (b *Backend) sql(text string) string {
+func (b *backend) sql(text string) string {
 	return strings.ReplaceAll(text, "{schema}", b.opts.Schema)
 }

@@ -331,7 +331,7 @@ func openAt(t testing.TB, dsn string, o postgres.Options) *postgres.Backend {
 	}
 	timeout := o.Timeout
 	o.Timeout = patience
-	b, err := postgres.Open(t.Context(), dsn, &o)
+	b, err := postgres.Opened(postgres.Open(t.Context(), dsn, &o))
 	if timeout != 0 && err == nil {
 		// The schema is there now: to make it may take a busy machine longer than a test wants to
 		// wait for an answer.
@@ -339,7 +339,7 @@ func openAt(t testing.TB, dsn string, o postgres.Options) *postgres.Backend {
 			t.Fatal(err)
 		}
 		o.Timeout = timeout
-		b, err = postgres.Open(t.Context(), dsn, &o)
+		b, err = postgres.Opened(postgres.Open(t.Context(), dsn, &o))
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -32,7 +32,7 @@ func openPool(t *testing.T, o postgres.Options, configure func(*pgxpool.Config))
 	t.Cleanup(pool.Close)
 	o.Schema = newSchema()
 	open(t, postgres.Options{Schema: o.Schema}) // makes the schema, which may take longer than o.Timeout
-	b, err := postgres.OpenPool(t.Context(), pool, &o)
+	b, err := postgres.Opened(postgres.OpenPool(t.Context(), pool, &o))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -235,7 +235,7 @@ func TestHealthGoesByWrites(t *testing.T) {
 				GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO {role};
 				GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA {schema} TO {role}`)
 			dsn := strings.Replace(shared.socket(), "user=postgres", "user="+role, 1)
-			b, err := postgres.Open(t.Context(), dsn, &postgres.Options{Schema: schema, Timeout: 5 * time.Second})
+			b, err := postgres.Opened(postgres.Open(t.Context(), dsn, &postgres.Options{Schema: schema, Timeout: 5 * time.Second}))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -23,7 +23,7 @@ import (
 // What it reads depends on the log alone. A notification, the end of a commit of this
 // process and a timer only say when to look.
 type tail struct {
-	b *Backend
+	b *backend
 	// bell has one element while there is a reason to look.
 	bell chan struct{}
 	// watched is closed when the first kind is watched.
@@ -57,7 +57,7 @@ const (
 	ringBytes   = 16 << 20
 )
 
-func newTail(b *Backend) *tail {
+func newTail(b *backend) *tail {
 	return &tail{b: b, bell: make(chan struct{}, 1), watched: make(chan struct{}), rings: make(map[string]*ring)}
 }
 
@@ -308,7 +308,7 @@ const (
 // changes reads the log after a revision. The error is errEra if the store is not the one
 // that was seen. Whether the log still holds what came after the revision is for the
 // caller to see, from the head.
-func (b *Backend) changes(ctx context.Context, of wanted, after int64) (excerpt, error) {
+func (b *backend) changes(ctx context.Context, of wanted, after int64) (excerpt, error) {
 	for limit := excerptRows; ; limit *= 4 {
 		var e excerpt
 		var whole bool
@@ -333,7 +333,7 @@ func (b *Backend) changes(ctx context.Context, of wanted, after int64) (excerpt,
 
 // changesOnce reads at most limit changes. A revision of which only a part was read is
 // left out; whole says that not everything had to be.
-func (b *Backend) changesOnce(ctx context.Context, of wanted, after int64, limit int) (e excerpt, whole bool, err error) {
+func (b *backend) changesOnce(ctx context.Context, of wanted, after int64, limit int) (e excerpt, whole bool, err error) {
 	// One statement is one snapshot: all commits up to head.revision, and no other, are in it.
 	size := int64(excerptBytes) * int64(limit) / excerptRows
 	var all []store.Change
@@ -438,7 +438,7 @@ const quiet = 15 * time.Second
 // listen rings the bell on every notification. It holds no state of any worth: on another
 // connection it begins with a look at the log. It begins when a kind is watched, because
 // PostgreSQL wakes every connection that listens, at every notification of the database.
-func (b *Backend) listen() {
+func (b *backend) listen() {
 	select {
 	case <-b.tail.watched:
 	case <-b.ctx.Done():
@@ -465,7 +465,7 @@ func (b *Backend) listen() {
 
 // listenOnce listens on one connection. It calls lasts when that has lasted, and says for how
 // long it lived.
-func (b *Backend) listenOnce(ctx context.Context, lived *time.Duration, lasts func()) error {
+func (b *backend) listenOnce(ctx context.Context, lived *time.Duration, lasts func()) error {
 	cfg := b.readers.Config()
 	if cfg.BeforeConnect != nil {
 		if err := cfg.BeforeConnect(ctx, cfg.ConnConfig); err != nil {
@@ -524,7 +524,7 @@ func (b *Backend) listenOnce(ctx context.Context, lived *time.Duration, lasts fu
 
 // heard rings the bell that a notification is for: a revision is for watches, and anything
 // else for declarations. It reports whether watches have something to read.
-func (b *Backend) heard(payload string) (news bool) {
+func (b *backend) heard(payload string) (news bool) {
 	if r, err := strconv.ParseInt(payload, 10, 64); err == nil {
 		return b.tail.ring(r)
 	}

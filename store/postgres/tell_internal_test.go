@@ -15,7 +15,7 @@ import (
 // that it works again".
 func TestWhatIsTriedAgainIsToldOnce(t *testing.T) {
 	var log strings.Builder
-	b := &Backend{opts: Options{logger: slog.New(slog.NewTextHandler(&log, nil))}}
+	b := &backend{opts: Options{logger: slog.New(slog.NewTextHandler(&log, nil))}}
 	refused, told := errors.New("read-only"), ""
 	for _, err := range []error{nil, refused, refused, refused, nil, nil, refused, errors.New("no grant"), nil} {
 		b.tell(&told, err, "cannot end leases", "leases are ended again")

@@ -113,9 +113,9 @@ func TestLogThatCannotBeMeasuredIsTrimmedByAge(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer pool.Close()
-	b, err := postgres.OpenPool(t.Context(), pool, (&postgres.Options{
+	b, err := postgres.Opened(postgres.OpenPool(t.Context(), pool, (&postgres.Options{
 		Schema: newSchema(), Timeout: patience, HistoryBytes: 1000, HistoryAge: time.Second,
-	}).SetLogger(slog.New(slog.DiscardHandler)))
+	}).SetLogger(slog.New(slog.DiscardHandler))))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -282,7 +282,7 @@ func TestServerThatIsLateLosesNothingByATrim(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer pool.Close()
-			second, err := postgres.OpenPool(t.Context(), pool, (&postgres.Options{Schema: first.Schema(), Timeout: patience}).SetLogger(slog.New(slog.DiscardHandler)))
+			second, err := postgres.Opened(postgres.OpenPool(t.Context(), pool, (&postgres.Options{Schema: first.Schema(), Timeout: patience}).SetLogger(slog.New(slog.DiscardHandler))))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -357,7 +357,7 @@ func TestServerThatIsLateLosesNothingByATrim(t *testing.T) {
 			case <-longEnough(t).Done():
 				t.Error("nothing was told of the deletion")
 			}
-			if n := c.Snapshot().Restarts.Compacted; n > 0 != beyond {
+			if n := c.Snapshot().Compacted; n > 0 != beyond {
 				t.Errorf("the cache began again %d times after a trim", n)
 			}
 		})

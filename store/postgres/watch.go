@@ -15,18 +15,18 @@ import (
 // Watch implements store.Backend. Watches share what is read of the log; one that resumes
 // from before what is remembered here, or is too slow, reads the log itself. It gets
 // store.ErrCompacted only when the log no longer holds what it has not seen.
-func (b *Backend) Watch(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
+func (b *backend) Watch(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
 	return b.watch(ctx, kind, store.AllSlots(), after)
 }
 
 // WatchSlots implements store.SlotReader. What is read of the log is what any of this
 // process's watches of the kind asks for: the server leaves out the other slots.
-func (b *Backend) WatchSlots(ctx context.Context, kind string, slots store.SlotSet, after store.Revision) iter.Seq2[store.Batch, error] {
+func (b *backend) WatchSlots(ctx context.Context, kind string, slots store.SlotSet, after store.Revision) iter.Seq2[store.Batch, error] {
 	return store.FilterSlots(b.watch(ctx, kind, slots, after), slots)
 }
 
 // watch yields the records of these slots, and maybe changes of others.
-func (b *Backend) watch(ctx context.Context, kind string, slots store.SlotSet, after store.Revision) iter.Seq2[store.Batch, error] {
+func (b *backend) watch(ctx context.Context, kind string, slots store.SlotSet, after store.Revision) iter.Seq2[store.Batch, error] {
 	return func(yield func(store.Batch, error) bool) {
 		w := &watcher{b: b, kind: kind, slots: slots, at: after, yield: yield}
 		if err := w.run(ctx); err != nil && !w.stopped {
@@ -37,7 +37,7 @@ func (b *Backend) watch(ctx context.Context, kind string, slots store.SlotSet, a
 
 // watcher is one reader of a ring.
 type watcher struct {
-	b       *Backend
+	b       *backend
 	kind    string
 	slots   store.SlotSet
 	r       *ring

@@ -115,12 +115,12 @@ func TestDisksConvergeInABadCloud(t *testing.T) {
 
 // guide: bench
 
-var tuning = reconciletest.NewBenchmark(flag.CommandLine)
+var tune = reconciletest.NewBenchmark(flag.CommandLine)
 
 // The same client, as many runs as the machine makes. A real provider does not answer at
 // once: -work 50ms stands for its time.
 func BenchmarkDisks(b *testing.B) {
-	tuning.Run(b, func(b testing.TB, timed func(store.Backend) store.Backend) (reconcile.Reconciler[reconcile.Request], []reconcile.Request) {
+	tune(b, func(b testing.TB, timed func(store.Backend) store.Backend) (reconcile.Reconciler[reconcile.Request], []reconcile.Request) {
 		disks := newDisks(b, timed(newBackend(b)))
 		var keys []reconcile.Request
 		for i := range 100 {

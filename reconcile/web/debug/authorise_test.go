@@ -25,7 +25,7 @@ func TestActionIsAskedAboutWithoutFieldsThatItDoesNotHave(t *testing.T) {
 		}
 	}
 	withObjects(t, ofTenant, func(t *testing.T, w *world, _ *store.Store[signIn, status], h http.Handler) {
-		before := w.Buckets.Workers()
+		before := w.Buckets.Snapshot().Workers
 		for _, pairs := range [][]string{
 			{"do", "workers", "c", "bucket", "key", "tenant-a", "workers", "0"},
 			{"do", "retry-failed", "c", "bucket", "key", "tenant-a"},
@@ -36,7 +36,7 @@ func TestActionIsAskedAboutWithoutFieldsThatItDoesNotHave(t *testing.T) {
 		} {
 			post(t, h, http.StatusForbidden, nil, pairs...)
 		}
-		if n := w.Buckets.Workers(); n != before {
+		if n := w.Buckets.Snapshot().Workers; n != before {
 			t.Errorf("%d workers, want %d", n, before)
 		}
 		post(t, h, http.StatusSeeOther, nil, "do", "object-remove-finalizer", "c", "bucket", "kind", "account", "key", "root", "finalizer", "cloud.example/account")

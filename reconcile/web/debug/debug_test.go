@@ -395,7 +395,7 @@ func TestActionsDoWhatTheySay(t *testing.T) {
 		}
 		do("resume", "")
 		post(t, h, http.StatusSeeOther, nil, "do", "workers", "c", "bucket", "workers", "9")
-		if n := w.Buckets.Workers(); n != 9 {
+		if n := w.Buckets.Snapshot().Workers; n != 9 {
 			t.Errorf("%d workers, want 9", n)
 		}
 		if len(asked) != 9 || asked[0] != (debug.Action{Do: "kick", Controller: "bucket", Key: "parked-b"}) || asked[8].Workers != 9 {

@@ -253,12 +253,12 @@ func TestHeldPruneIsReleasedAndFailedKeysAreRetried(t *testing.T) {
 			t.Error("the prune is held")
 		}
 		before, _ := inspected(w.Buckets).Key(t.Context(), "parked-b")
-		runs := w.Buckets.Counts().Runs()
+		runs := w.Buckets.Snapshot().Runs.Runs()
 		time.Sleep(time.Second)
 		post(t, h, http.StatusSeeOther, nil, "do", "retry-failed", "c", "bucket")
 		synctest.Wait()
 		after, _ := inspected(w.Buckets).Key(t.Context(), "parked-b")
-		if n := w.Buckets.Counts().Runs() - runs; n != 3 || !after.Since.After(before.Since) {
+		if n := w.Buckets.Snapshot().Runs.Runs() - runs; n != 3 || !after.Since.After(before.Since) {
 			t.Errorf("%d keys ran, want the 3 that failed; parked-b was %+v and is %+v", n, before, after)
 		}
 	})

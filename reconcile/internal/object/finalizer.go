@@ -1,4 +1,4 @@
-package lifecycle
+package object
 
 import (
 	"fmt"
@@ -14,14 +14,8 @@ const maxFinalizer = 63
 // pending to done is one write of one field that only this package edits.
 const pendingPrefix = "pending."
 
-// FinalizerName derives the name of the finalizer that a handler of a kind
-// puts on objects. The same arguments give the same name in every process and
-// every version; two handlers of one kind get two names, so that the first to
-// finish does not let the object go under the second. A name that would be
-// longer than 63 bytes is shortened and ends in a hash of the whole.
-//
-// It is an error if either argument is empty, holds anything but letters, digits,
-// '-', '_', '.' and '/', or does not begin and end with a letter or digit.
+// FinalizerName is lifecycle.FinalizerName: the name of the finalizer that a handler of a
+// kind puts on objects.
 func FinalizerName(kind, handler string) (string, error) {
 	for part, s := range map[string]string{"kind": kind, "handler": handler} {
 		if err := checkName(s); err != nil {
@@ -46,9 +40,9 @@ func CheckFinalizer(name string) error {
 	return nil
 }
 
-// pendingName is the form a finalizer has until Add succeeded. It is as short
+// PendingName is the form a finalizer has until Add succeeded. It is as short
 // as any other finalizer.
-func pendingName(finalizer string) string {
+func PendingName(finalizer string) string {
 	return shorten(pendingPrefix+finalizer, maxFinalizer)
 }
 

@@ -1,4 +1,4 @@
-package lifecycle
+package object
 
 import (
 	"context"
@@ -15,9 +15,9 @@ import (
 // made although the run was cancelled or ran out of time, but not for ever.
 const recordTimeout = 30 * time.Second
 
-// recordTries is how often such a write is tried. Each conflict means that
+// RecordTries is how often such a write is tried. Each conflict means that
 // another writer's write landed.
-const recordTries = 5
+const RecordTries = 5
 
 // ErrDeleting is returned by [Run.Ensure] for an object that is being
 // deleted: a finalizer added now might never be removed.
@@ -43,6 +43,12 @@ type Run[S, T any] struct {
 	gone   bool                // its last finalizer went, or another took its name
 }
 
+// Ghost is a run on an object that is gone: o is the working copy, last what the store had of
+// it. End writes nothing.
+func Ghost[S, T any](s *store.Store[S, T], o, last *store.Object[S, T]) *Run[S, T] {
+	return &Run[S, T]{Object: o, store: s, first: last, status: last, stored: o, gone: true}
+}
+
 // Begin reads the object of a key. An object that is not there is no error:
 // Begin returns a nil Run, and there is nothing to do. One of a newer version of the program
 // is the error of [reconcile.CheckNewer].
@@ -60,14 +66,21 @@ func Begin[S, T any](ctx context.Context, s *store.Store[S, T], key store.Key) (
 	return &Run[S, T]{Object: s.Clone(o), store: s, first: o, status: o, stored: o}, nil
 }
 
+// First is the object as Begin read it. Read-only.
+func (r *Run[S, T]) First() *store.Object[S, T] { return r.first }
+
+// Gone reports whether the object is no more: its last finalizer went, or another object
+// took its name.
+func (r *Run[S, T]) Gone() bool { return r.gone }
+
 // Stored is the object as this run last saw it in the store. Read-only.
 func (r *Run[S, T]) Stored() *store.Object[S, T] { return r.stored }
 
-// deleting reports whether the object is in deletion.
-func (r *Run[S, T]) deleting() bool { return r.stored.Deleting() }
+// Deleting reports whether the object is in deletion.
+func (r *Run[S, T]) Deleting() bool { return r.stored.Deleting() }
 
-// has reports whether the object carries a finalizer.
-func (r *Run[S, T]) has(finalizer string) bool {
+// Has reports whether the object carries a finalizer.
+func (r *Run[S, T]) Has(finalizer string) bool {
 	return r.stored.HasFinalizer(finalizer)
 }
 
@@ -79,10 +92,10 @@ func (r *Run[S, T]) has(finalizer string) bool {
 // old reading, so it has to start again. For the same reason it cannot bring
 // back an object that has vanished.
 func (r *Run[S, T]) Ensure(ctx context.Context, finalizer string) error {
-	if r.has(finalizer) {
+	if r.Has(finalizer) {
 		return nil
 	}
-	if r.deleting() {
+	if r.Deleting() {
 		return fmt.Errorf("finalizer %q: %w", finalizer, ErrDeleting)
 	}
 	return r.Write(ctx, func(o *store.Object[S, T]) error {
@@ -91,10 +104,10 @@ func (r *Run[S, T]) Ensure(ctx context.Context, finalizer string) error {
 	})
 }
 
-// swap puts one finalizer in the place of another, in one write. If from is
+// Swap puts one finalizer in the place of another, in one write. If from is
 // not there, to is added all the same. It is for recording what has happened
 // (a handler's Add succeeded) and is therefore written as [Run.Record] writes.
-func (r *Run[S, T]) swap(ctx context.Context, from, to string) error {
+func (r *Run[S, T]) Swap(ctx context.Context, from, to string) error {
 	return r.Record(ctx, func(o *store.Object[S, T]) error {
 		if o.Deleting() {
 			return nil // none can be added any more, so the old one has to stay
@@ -109,7 +122,7 @@ func (r *Run[S, T]) swap(ctx context.Context, from, to string) error {
 // last one goes from a deleted object the object goes, and End writes no
 // status. It is written as [Run.Record] writes.
 func (r *Run[S, T]) Remove(ctx context.Context, finalizers ...string) error {
-	if !slices.ContainsFunc(finalizers, r.has) {
+	if !slices.ContainsFunc(finalizers, r.Has) {
 		return nil
 	}
 	return r.Record(ctx, func(o *store.Object[S, T]) error {
@@ -170,7 +183,7 @@ func (r *Run[S, T]) record(ctx context.Context, write writer[S, T], edit func(*s
 	ctx, cancel := outlive(ctx)
 	defer cancel()
 	err := r.update(ctx, write, edit)
-	for try := 1; try < recordTries && mayRetry(err) && !r.gone; try++ {
+	for try := 1; try < RecordTries && mayRetry(err) && !r.gone; try++ {
 		if err = r.reread(ctx); err == nil && !r.gone {
 			err = r.update(ctx, write, edit)
 		}
@@ -229,10 +242,15 @@ func (r *Run[S, T]) reread(ctx context.Context) error {
 	return nil
 }
 
-// message is what a condition says of an error. Secrets are taken out before the
-// message is cut: half of one would not be found.
-func (r *Run[S, T]) message(err error) string {
+// Message is what a condition says of an error. Secrets are taken out before the
+// Message is cut: half of one would not be found.
+func (r *Run[S, T]) Message(err error) string {
 	return r.store.Redact(err.Error(), r.first, r.stored, r.Object)
+}
+
+// Redacted is err without the secrets of the object.
+func (r *Run[S, T]) Redacted(err error) error {
+	return r.store.RedactError(err, r.first, r.stored, r.Object)
 }
 
 // End writes status and conditions if the run changed them, and returns err
@@ -276,7 +294,7 @@ func (r *Run[S, T]) writeStatus(ctx context.Context) error {
 		case errors.Is(err, store.ErrNotFound):
 			r.gone = true
 			return nil
-		case !mayRetry(err) || try == recordTries:
+		case !mayRetry(err) || try == RecordTries:
 			return fmt.Errorf("lifecycle: status of %s: %w", r.Object.Key(), err)
 		}
 		if err := r.reread(ctx); err != nil || r.gone {
@@ -296,10 +314,10 @@ func outlive(ctx context.Context) (context.Context, context.CancelFunc) {
 	return ctx, func() { cancel(); over() }
 }
 
-// over is why ctx has ended, as an error that ends the run, or nil. It is asked before
+// Over is why ctx has ended, as an error that ends the run, or nil. It is asked before
 // each call of the user's code: a process that was frozen finds its lease lost when it
 // thaws, and what another server does by then must not be done here too.
-func over(ctx context.Context) error {
+func Over(ctx context.Context) error {
 	if ctx.Err() == nil {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package lifecycle
+package object
 
 import (
 	"context"
@@ -6,20 +6,16 @@ import (
 	"github.com/tendhq/tend/store"
 )
 
-// annotationIgnore makes a Lifecycle leave an object alone altogether, whatever
+// AnnotationIgnore makes a run leave an object alone altogether, whatever
 // its value: no handler or provider is called, no finalizer is added or
 // removed, not even the status is written. A deletion waits until it is taken
 // off. To stop work on an object for a while, and let it show, pause it
 // (Meta.Paused).
-const annotationIgnore = "tend.ignore"
+const AnnotationIgnore = "tend.ignore"
 
-// releasingPrefix and a provider's finalizer make the annotation that says that
-// the provider's Delete has succeeded, and the access is being given back.
-const releasingPrefix = "tend.releasing."
-
-// ignored reports whether the object carries annotationIgnore.
-func (r *Run[S, T]) ignored() bool {
-	_, ok := r.Object.Annotations[annotationIgnore]
+// Ignored reports whether the object carries AnnotationIgnore.
+func (r *Run[S, T]) Ignored() bool {
+	_, ok := r.Object.Annotations[AnnotationIgnore]
 	return ok
 }
 

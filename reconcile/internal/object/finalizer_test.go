@@ -1,4 +1,4 @@
-package lifecycle
+package object
 
 import (
 	"strings"
@@ -25,7 +25,7 @@ func TestFinalizerNameIsDerivedTheSameEveryTimeAndPerHandler(t *testing.T) {
 			t.Errorf("%v and %s have the one name %q", c, other, name)
 		}
 		seen[name] = c[0] + "/" + c[1]
-		if p := pendingName(name); len(p) > maxFinalizer || p == name {
+		if p := PendingName(name); len(p) > maxFinalizer || p == name {
 			t.Errorf("pendingName(%q) = %q, %d bytes", name, p, len(p))
 		}
 	}
