@@ -20,6 +20,7 @@
 //	not-created KIND KEY           … or it made none, and is called again. Look outside first
 //	adopt KIND KEY ID              takes a resource over that exists; -f FILE -yes: of lines "KEY ID"
 //	forget-location KIND KEY       of one that stopped as LocationChanged: look where the spec says
+//	outputs-restored KIND KEY      of one that is OutputsLost: others were made, and published, by hand
 //	rewrite KIND                   stores objects of earlier versions, or under older keys, again (store.Rewrite)
 //	copy FROM TO KIND...           copies kinds from one store to another, and compares them
 //	why KIND KEY                   why it is not as declared, or not run
