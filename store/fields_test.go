@@ -616,3 +616,57 @@ func TestAListThatGetsATagIsOwnedByItsElements(t *testing.T) {
 		})
 	}
 }
+
+// The kind says whose value stands: a scaler's over the file's, and the file's over what a person edits. Both are no
+// conflict and come to rest, in whichever order they write; what is in no precedence stays a conflict.
+//
+// Seen to fail: without what yields, and without what wins.
+//
+// promise S6
+func TestPrecedenceSaysWhoseValueStands(t *testing.T) {
+	o := &store.Options[diskSpec, struct{}]{Precedence: []string{"scaler", "file", "edit"}}
+	onDisks(t, o, func(t *testing.T, s *disks) {
+		declareText(t, s, `{"size":1,"zone":"z"}`)
+		scale := &disk{Meta: store.Meta{Name: "a"}, Spec: diskSpec{Size: 5}}
+		must[*disk](t)(s.ApplyFields(t.Context(), scale, "scaler", false))
+		before := declareText(t, s, `{"size":1,"zone":"z"}`)
+		wantSpec(t, before, diskSpec{Size: 5, Zone: "z"})
+		must[*disk](t)(s.ApplyFields(t.Context(), scale, "scaler", false))
+		if o := declareText(t, s, `{"size":1,"zone":"z"}`); o.Revision != before.Revision {
+			t.Errorf("they do not come to rest: %+v", o)
+		}
+		text := func(spec string) *disk {
+			return must[*disk](t)(s.Parse([]byte(`{"meta":{"name":"a"},"spec":`+spec+`}`), nil))
+		}
+		if !s.Declares(text(`{"size":1,"zone":"z"}`), before) || s.Declares(text(`{"size":1,"zone":"y"}`), before) {
+			t.Error("Declares does not go by the precedence")
+		}
+		edited := s.Clone(before)
+		edited.Spec.Size, edited.Spec.Zone = 7, "edited"
+		edited = must[*disk](t)(s.UpdateByHand(t.Context(), edited))
+		declared := text(`{"size":1,"zone":"z"}`)
+		declared.Labels = map[string]string{store.LabelOwner: "file"}
+		d := must[store.Declaration](t)(s.Declaration(declared))
+		record := must[store.Record](t)(s.Backend().Get(t.Context(), "disk", edited.Key()))
+		over := must[[]byte](t)(d.Over(must[[]byte](t)(record.Encode())))
+		if !strings.Contains(string(over), `"zone":"z"`) || !strings.Contains(string(over), `"size":1`) || strings.Contains(string(over), "precedence") {
+			t.Errorf("the declaration makes %s", over)
+		}
+		if first := must[[]byte](t)(d.Stored()); strings.Contains(string(first), "precedence") {
+			t.Errorf("the declaration stores %s", first)
+		}
+		wantSpec(t, declareText(t, s, `{"size":1,"zone":"z"}`), diskSpec{Size: 1, Zone: "z"})
+		must[*disk](t)(s.ApplyFields(t.Context(), scale, "scaler", false))
+		d = must[store.Declaration](t)(s.Declaration(declared))
+		record = must[store.Record](t)(s.Backend().Get(t.Context(), "disk", edited.Key()))
+		if over := must[[]byte](t)(d.Over(must[[]byte](t)(record.Encode()))); strings.Contains(string(over), `"size":1`) {
+			t.Errorf("a declaration that stands behind makes %s", over)
+		}
+		_, err := s.ApplyFields(t.Context(), &disk{Meta: store.Meta{Name: "a"}, Spec: diskSpec{Size: 6}}, "another", false)
+		wantErr(t, "what is in no precedence", err, store.ErrOwned)
+	})
+	for _, names := range [][]string{{"a", "a"}, {""}, {"a\x00"}} {
+		_, err := store.New(newMemory(t, nil), "disk", &store.Options[diskSpec, struct{}]{Precedence: names})
+		wantErr(t, fmt.Sprintf("the precedence %q", names), err, store.ErrInvalid)
+	}
+}
