@@ -426,6 +426,12 @@ func (d fieldsDeclared) over(stored any, o owners) (e edits, refused []owned) {
 		value := valueAt(d.spec.plain, path)
 		others := o.others(path, d.by)
 		same := sameJSON(valueAt(stored, path), value)
+		if there := shape.PathOfItself(path); same && value != nil && empty(value) && slices.Contains(d.paths, there) {
+			same = sameJSON(valueAt(stored, there), valueAt(d.spec.plain, there)) // it encodes itself to what is like nothing
+		}
+		if itself, is := shape.CutItself(path); is && slices.ContainsFunc(refused, func(r owned) bool { return r.path == itself }) {
+			continue
+		}
 		if !same && len(others) > 0 && !d.force {
 			if wins, yields := d.order.over(d.by, others); yields {
 				continue

@@ -30,6 +30,8 @@ type (
 		Tags     map[string]struct{} `json:"tags,omitempty"`
 		Marked   *struct{}           `json:"marked,omitempty"`
 		Lists    map[string][]string `json:"lists,omitempty"`
+
+		Raws map[string]json.RawMessage `json:"raws,omitempty"`
 	}
 	diskMount struct {
 		At   string            `json:"at"`
@@ -539,6 +541,9 @@ func TestWhatHoldsNothingIsThereOrNot(t *testing.T) {
 			{`{"size":1,"tags":{"a":{}}}`, diskSpec{Size: 1, Tags: map[string]struct{}{"a": {}}}},
 			{`{"size":1,"marked":{}}`, diskSpec{Size: 1, Marked: &struct{}{}}},
 			{`{"size":1,"lists":{"a":[]}}`, diskSpec{Size: 1, Lists: map[string][]string{"a": {}}}},
+			{`{"size":1,"raws":{"a":{}}}`, diskSpec{Size: 1, Raws: map[string]json.RawMessage{"a": json.RawMessage("{}")}}},
+			{`{"size":1,"raws":{"a":[]}}`, diskSpec{Size: 1, Raws: map[string]json.RawMessage{"a": json.RawMessage("[]")}}},
+			{`{"size":1,"raw":{}}`, diskSpec{Size: 1, Raw: json.RawMessage("{}")}},
 		} {
 			declareText(t, s, `{"size":1}`)
 			o := must[*disk](t)(s.Parse([]byte(`{"meta":{"name":"a"},"spec":`+x.text+`}`), nil))
@@ -568,6 +573,34 @@ func TestWhatHoldsNothingIsThereOrNot(t *testing.T) {
 			}
 			is = must[*disk](t)(s.ApplyFields(t.Context(), o, "file", true))
 			wantSpec(t, is, x.want)
+		}
+	})
+}
+
+// Null says that there is nothing: a declaration of it is what an object without it has, and puts it where there is something.
+//
+// Seen to fail: an entry of null that encodes itself was never what is declared.
+//
+// promise S6
+func TestNullIsNoValue(t *testing.T) {
+	onDisks(t, nil, func(t *testing.T, s *disks) {
+		for _, text := range []string{`{"size":1,"raws":{"a":null}}`, `{"size":1,"raw":null}`, `{"size":1,"copy":null}`} {
+			o := must[*disk](t)(s.Parse([]byte(`{"meta":{"name":"a"},"spec":`+text+`}`), nil))
+			declareText(t, s, `{"size":1}`)
+			is := declareText(t, s, text)
+			if again := declareText(t, s, text); again.Revision != is.Revision || !s.Declares(o, is) {
+				t.Errorf("%s: it does not come to rest: %+v", text, is.Spec)
+			}
+		}
+		for _, text := range []string{`{"raws":{"a":{"x":1}}}`, `{"raw":[1]}`} {
+			declareText(t, s, text)
+		}
+		is := declareText(t, s, `{"raws":{"a":null},"raw":null}`)
+		if again := declareText(t, s, `{"raws":{"a":null},"raw":null}`); again.Revision != is.Revision {
+			t.Errorf("it does not come to rest: %+v", is.Spec)
+		}
+		if raw := string(is.Spec.Raw); raw != "" && raw != "null" {
+			t.Errorf("raw is %s", raw)
 		}
 	})
 }
