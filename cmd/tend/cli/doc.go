@@ -34,7 +34,7 @@
 // set, and lines of 80 columns or of COLUMNS; a program gets neither. Of several objects each is tried.
 //
 // A file has objects in YAML or JSON, between "---", or a list of them as get prints it.
-// Apply declares the fields that the spec has (store.Store.ApplyFields), and adds labels and annotations:
+// Apply declares the spec's fields, and adds labels and annotations:
 //
 //	kind: bucket
 //	meta: {namespace: prod, name: logs}
