@@ -653,7 +653,7 @@ func TestAListThatGetsATagIsOwnedByItsElements(t *testing.T) {
 // The kind says whose value stands: a scaler's over the file's, and the file's over what a person edits. Both are no
 // conflict and come to rest, in whichever order they write; what is in no precedence stays a conflict.
 //
-// Seen to fail: without what yields, and without what wins.
+// Seen to fail with a precedence that says nothing.
 //
 // promise S6
 func TestPrecedenceSaysWhoseValueStands(t *testing.T) {
