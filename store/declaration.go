@@ -9,6 +9,7 @@ import (
 	"io"
 	"maps"
 	"reflect"
+	"slices"
 
 	"github.com/tendhq/tend/store/internal/shape"
 )
@@ -72,7 +73,10 @@ func (s *core) encodedDeclaration(v typedValue, by string) (Declaration, error) 
 	if lists := s.spec.Lists(); lists != nil {
 		doc.all[listsMark] = lists
 	}
-	if s.convert != nil || s.spec.Lists() != nil {
+	if len(s.precedence) > 0 {
+		doc.all[precedenceMark] = s.precedence
+	}
+	if s.convert != nil || s.spec.Lists() != nil || len(s.precedence) > 0 {
 		d.Value, err = json.Marshal(doc.all)
 	}
 	return d, err
@@ -87,17 +91,23 @@ const convertsMark = "converts"
 // listsMark is a field of the declarations of a kind with lists whose elements have keys, which it describes.
 const listsMark = "keyedLists"
 
+// precedenceMark is a field of the declarations of a kind with [Options].Precedence, which it has.
+const precedenceMark = "precedence"
+
+var marks = []string{convertsMark, listsMark, precedenceMark}
+
 // Stored returns what is to be stored where no object is.
 func (d Declaration) Stored() ([]byte, error) {
-	if !bytes.Contains(d.Value, []byte(convertsMark)) && !bytes.Contains(d.Value, []byte(listsMark)) {
+	if !slices.ContainsFunc(marks, func(mark string) bool { return bytes.Contains(d.Value, []byte(mark)) }) {
 		return d.Value, nil
 	}
 	declared, err := readEnvelope(d.Value)
 	if err != nil {
 		return nil, fmt.Errorf("%w: declaration of %s %s: %w", ErrDecode, d.Kind, d.Key, err)
 	}
-	delete(declared.all, convertsMark)
-	delete(declared.all, listsMark)
+	for _, mark := range marks {
+		delete(declared.all, mark)
+	}
 	return json.Marshal(declared.all)
 }
 
@@ -186,7 +196,7 @@ func (d Declaration) fieldsOver(old, declared document) (changed bool, err error
 		spec, changed = wanted, !sameJSON(stored, wanted)
 	}
 	for name, paths := range by { // there is one
-		merged, edited, refused, err := fieldsDeclared{by: name, paths: paths, spec: specJSON{plain: wanted}}.onto(spec, of)
+		merged, edited, refused, err := fieldsDeclared{by: name, paths: paths, spec: specJSON{plain: wanted}, order: declared.precedence()}.onto(spec, of)
 		if err != nil {
 			return false, fmt.Errorf("%w: %s %s: %w", ErrDecode, d.Kind, d.Key, err)
 		}
@@ -276,6 +286,17 @@ func (d document) lists() (lists *shape.Lists, err error) {
 		err = json.Unmarshal(data, &lists)
 	}
 	return lists, err
+}
+
+// precedence is that of the kind of a declaration.
+func (d document) precedence() (all precedence) {
+	names, _ := d.all[precedenceMark].([]any)
+	for _, name := range names {
+		if name, is := name.(string); is {
+			all = append(all, name)
+		}
+	}
+	return all
 }
 
 // owners is the record of the owners of fields.

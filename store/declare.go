@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -91,8 +92,9 @@ func (s *core) fillIn(o, filled object) error {
 	})
 }
 
-// Declares reports whether o has the fields that want declares, as [Store.Apply] would store them. What it
-// declares no longer is not looked for.
+// Declares reports whether o has the fields that want declares, as [Store.Apply] would store them: with the values
+// of those that stand before its declarer in [Options].Precedence, which is the one of the label [LabelOwner] of want, or of o. What
+// it declares no longer is not looked for.
 func (s *Store[S, T]) Declares(want, o *Object[S, T]) bool { return s.core.declares(want, o) }
 
 func (s *core) declares(want, o object) (is bool) {
@@ -101,16 +103,23 @@ func (s *core) declares(want, o object) (is bool) {
 		if err != nil {
 			return err
 		}
-		if is = s.spec.Covers(o.parts().spec, w.parts().spec); !is || *want.parts().owners == "" {
+		p := o.parts()
+		is = s.spec.Covers(p.spec, w.parts().spec)
+		if is && *want.parts().owners == "" || !is && (len(s.precedence) == 0 || *p.owners == "") {
 			return nil
 		}
-		d, err := s.declared(w, "", false)
+		d, err := s.declared(w, cmp.Or(w.meta().Labels[LabelOwner], p.Labels[LabelOwner]), false)
 		if err != nil {
 			return err
 		}
 		stored, err := s.trees(o)
+		of := p.owners.of(p.Generation, stored.hidden, stored.orders)
 		is = err == nil && !slices.ContainsFunc(d.paths, func(path string) bool {
-			return !sameJSON(valueAt(stored.plain, path), valueAt(d.spec.plain, path))
+			if sameJSON(valueAt(stored.plain, path), valueAt(d.spec.plain, path)) {
+				return false
+			}
+			_, yields := s.precedence.over(d.by, of.others(path, d.by))
+			return !yields
 		})
 		return err
 	})
@@ -170,7 +179,7 @@ func (s *core) editSpec(o object, spec specJSON, e edits, values specJSON) error
 // declared is what an object declares.
 func (s *core) declared(want object, by string, force bool) (d fieldsDeclared, err error) {
 	p := want.parts()
-	d = fieldsDeclared{by: by, force: force, paths: s.spec.Set(p.spec)}
+	d = fieldsDeclared{by: by, force: force, order: s.precedence, paths: s.spec.Set(p.spec)}
 	for _, path := range p.owners.record().By[""].Fields {
 		if !slices.ContainsFunc(d.paths, func(set string) bool { return overlap(set, path) }) {
 			d.paths = append(d.paths, path)

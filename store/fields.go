@@ -3,6 +3,7 @@ package store
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"iter"
 	"maps"
 	"slices"
@@ -378,12 +379,37 @@ func withRaw(data json.RawMessage, names []string, value json.RawMessage) (json.
 	return json.Marshal(parts)
 }
 
+// precedence is [Options].Precedence.
+type precedence []string
+
+func (p precedence) check(kind string) error {
+	for i, name := range p {
+		if checkOwner(name) != nil || slices.Contains(p[:i], name) {
+			return fmt.Errorf("%w: kind %s: %.32q in the precedence is no owner, or stands there twice", ErrInvalid, kind, name)
+		}
+	}
+	return nil
+}
+
+// over reports whether a declarer takes a field over that others own, or leaves it to them.
+func (p precedence) over(by string, others []string) (wins, yields bool) {
+	mine := slices.Index(p, by)
+	wins = mine >= 0
+	for _, other := range others {
+		i := slices.Index(p, other)
+		wins = wins && i > mine
+		yields = yields || i >= 0 && i < mine
+	}
+	return wins, yields
+}
+
 // fieldsDeclared is a declaration of fields: the paths that it has, and a spec with their values.
 type fieldsDeclared struct {
 	by    string
 	paths []string
 	spec  specJSON
 	force bool
+	order precedence
 }
 
 // owned is a field that a declaration did not get.
@@ -400,9 +426,19 @@ func (d fieldsDeclared) over(stored any, o owners) (e edits, refused []owned) {
 		value := valueAt(d.spec.plain, path)
 		others := o.others(path, d.by)
 		same := sameJSON(valueAt(stored, path), value)
-		if !same && len(others) > 0 && !d.force {
-			refused = append(refused, owned{path, others})
+		if there := shape.PathOfItself(path); same && value != nil && empty(value) && slices.Contains(d.paths, there) {
+			same = sameJSON(valueAt(stored, there), valueAt(d.spec.plain, there)) // it encodes itself to what is like nothing
+		}
+		if itself, is := shape.CutItself(path); is && slices.ContainsFunc(refused, func(r owned) bool { return r.path == itself }) {
 			continue
+		}
+		if !same && len(others) > 0 && !d.force {
+			if wins, yields := d.order.over(d.by, others); yields {
+				continue
+			} else if !wins {
+				refused = append(refused, owned{path, others})
+				continue
+			}
 		}
 		for _, other := range others {
 			if !same || other == editOwner { // an edit is not made again

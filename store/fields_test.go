@@ -30,6 +30,8 @@ type (
 		Tags     map[string]struct{} `json:"tags,omitempty"`
 		Marked   *struct{}           `json:"marked,omitempty"`
 		Lists    map[string][]string `json:"lists,omitempty"`
+
+		Raws map[string]json.RawMessage `json:"raws,omitempty"`
 	}
 	diskMount struct {
 		At   string            `json:"at"`
@@ -539,6 +541,9 @@ func TestWhatHoldsNothingIsThereOrNot(t *testing.T) {
 			{`{"size":1,"tags":{"a":{}}}`, diskSpec{Size: 1, Tags: map[string]struct{}{"a": {}}}},
 			{`{"size":1,"marked":{}}`, diskSpec{Size: 1, Marked: &struct{}{}}},
 			{`{"size":1,"lists":{"a":[]}}`, diskSpec{Size: 1, Lists: map[string][]string{"a": {}}}},
+			{`{"size":1,"raws":{"a":{}}}`, diskSpec{Size: 1, Raws: map[string]json.RawMessage{"a": json.RawMessage("{}")}}},
+			{`{"size":1,"raws":{"a":[]}}`, diskSpec{Size: 1, Raws: map[string]json.RawMessage{"a": json.RawMessage("[]")}}},
+			{`{"size":1,"raw":{}}`, diskSpec{Size: 1, Raw: json.RawMessage("{}")}},
 		} {
 			declareText(t, s, `{"size":1}`)
 			o := must[*disk](t)(s.Parse([]byte(`{"meta":{"name":"a"},"spec":`+x.text+`}`), nil))
@@ -568,6 +573,34 @@ func TestWhatHoldsNothingIsThereOrNot(t *testing.T) {
 			}
 			is = must[*disk](t)(s.ApplyFields(t.Context(), o, "file", true))
 			wantSpec(t, is, x.want)
+		}
+	})
+}
+
+// Null says that there is nothing: a declaration of it is what an object without it has, and puts it where there is something.
+//
+// Seen to fail: an entry of null that encodes itself was never what is declared.
+//
+// promise S6
+func TestNullIsNoValue(t *testing.T) {
+	onDisks(t, nil, func(t *testing.T, s *disks) {
+		for _, text := range []string{`{"size":1,"raws":{"a":null}}`, `{"size":1,"raw":null}`, `{"size":1,"copy":null}`} {
+			o := must[*disk](t)(s.Parse([]byte(`{"meta":{"name":"a"},"spec":`+text+`}`), nil))
+			declareText(t, s, `{"size":1}`)
+			is := declareText(t, s, text)
+			if again := declareText(t, s, text); again.Revision != is.Revision || !s.Declares(o, is) {
+				t.Errorf("%s: it does not come to rest: %+v", text, is.Spec)
+			}
+		}
+		for _, text := range []string{`{"raws":{"a":{"x":1}}}`, `{"raw":[1]}`} {
+			declareText(t, s, text)
+		}
+		is := declareText(t, s, `{"raws":{"a":null},"raw":null}`)
+		if again := declareText(t, s, `{"raws":{"a":null},"raw":null}`); again.Revision != is.Revision {
+			t.Errorf("it does not come to rest: %+v", is.Spec)
+		}
+		if raw := string(is.Spec.Raw); raw != "" && raw != "null" {
+			t.Errorf("raw is %s", raw)
 		}
 	})
 }
@@ -614,5 +647,59 @@ func TestAListThatGetsATagIsOwnedByItsElements(t *testing.T) {
 			wantSpec(t, must[*disk](t)(s.Decode(r)), want)
 			wantSpec(t, declareText(t, s, `{"mounts":[{"at":"b"}]}`), want)
 		})
+	}
+}
+
+// The kind says whose value stands: a scaler's over the file's, and the file's over what a person edits. Both are no
+// conflict and come to rest, in whichever order they write; what is in no precedence stays a conflict.
+//
+// Seen to fail with a precedence that says nothing.
+//
+// promise S6
+func TestPrecedenceSaysWhoseValueStands(t *testing.T) {
+	o := &store.Options[diskSpec, struct{}]{Precedence: []string{"scaler", "file", "edit"}}
+	onDisks(t, o, func(t *testing.T, s *disks) {
+		declareText(t, s, `{"size":1,"zone":"z"}`)
+		scale := &disk{Meta: store.Meta{Name: "a"}, Spec: diskSpec{Size: 5}}
+		must[*disk](t)(s.ApplyFields(t.Context(), scale, "scaler", false))
+		before := declareText(t, s, `{"size":1,"zone":"z"}`)
+		wantSpec(t, before, diskSpec{Size: 5, Zone: "z"})
+		must[*disk](t)(s.ApplyFields(t.Context(), scale, "scaler", false))
+		if o := declareText(t, s, `{"size":1,"zone":"z"}`); o.Revision != before.Revision {
+			t.Errorf("they do not come to rest: %+v", o)
+		}
+		text := func(spec string) *disk {
+			return must[*disk](t)(s.Parse([]byte(`{"meta":{"name":"a"},"spec":`+spec+`}`), nil))
+		}
+		if !s.Declares(text(`{"size":1,"zone":"z"}`), before) || s.Declares(text(`{"size":1,"zone":"y"}`), before) {
+			t.Error("Declares does not go by the precedence")
+		}
+		edited := s.Clone(before)
+		edited.Spec.Size, edited.Spec.Zone = 7, "edited"
+		edited = must[*disk](t)(s.UpdateByHand(t.Context(), edited))
+		declared := text(`{"size":1,"zone":"z"}`)
+		declared.Labels = map[string]string{store.LabelOwner: "file"}
+		d := must[store.Declaration](t)(s.Declaration(declared))
+		record := must[store.Record](t)(s.Backend().Get(t.Context(), "disk", edited.Key()))
+		over := must[[]byte](t)(d.Over(must[[]byte](t)(record.Encode())))
+		if !strings.Contains(string(over), `"zone":"z"`) || !strings.Contains(string(over), `"size":1`) || strings.Contains(string(over), "precedence") {
+			t.Errorf("the declaration makes %s", over)
+		}
+		if first := must[[]byte](t)(d.Stored()); strings.Contains(string(first), "precedence") {
+			t.Errorf("the declaration stores %s", first)
+		}
+		wantSpec(t, declareText(t, s, `{"size":1,"zone":"z"}`), diskSpec{Size: 1, Zone: "z"})
+		must[*disk](t)(s.ApplyFields(t.Context(), scale, "scaler", false))
+		d = must[store.Declaration](t)(s.Declaration(declared))
+		record = must[store.Record](t)(s.Backend().Get(t.Context(), "disk", edited.Key()))
+		if over := must[[]byte](t)(d.Over(must[[]byte](t)(record.Encode()))); strings.Contains(string(over), `"size":1`) {
+			t.Errorf("a declaration that stands behind makes %s", over)
+		}
+		_, err := s.ApplyFields(t.Context(), &disk{Meta: store.Meta{Name: "a"}, Spec: diskSpec{Size: 6}}, "another", false)
+		wantErr(t, "what is in no precedence", err, store.ErrOwned)
+	})
+	for _, names := range [][]string{{"a", "a"}, {""}, {"a\x00"}} {
+		_, err := store.New(newMemory(t, nil), "disk", &store.Options[diskSpec, struct{}]{Precedence: names})
+		wantErr(t, fmt.Sprintf("the precedence %q", names), err, store.ErrInvalid)
 	}
 }

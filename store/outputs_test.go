@@ -28,6 +28,7 @@ func hasPassword(text string) bool {
 func withOutputs(t *testing.T, s *buckets) *bucket {
 	t.Helper()
 	o := must[*bucket](t)(s.Create(t.Context(), named("a")))
+	o.Intent.ExternalName = "r-1" // without one the JSON of the object has no intent, and no edit compares it
 	o.Intent.Outputs = store.NewOutputs(map[string]string{"password": password, "user": ""})
 	return must[*bucket](t)(s.UpdateIntent(t.Context(), o))
 }

@@ -20,21 +20,22 @@ type Store[S, T any] struct{ core *core }
 // core is a [Store] without its types, so that its methods are compiled once and not for each
 // kind. Those of Store only give objects their types.
 type core struct {
-	backend  Backend
-	kind     string
-	crypt    *Encryption
-	version  int
-	convert  []Conversion
-	present  []byte // how the encoding of an object of this version begins, mostly
-	none     object // a nil object of the types
-	fill     func(object)
-	validate func(object) error
-	guarded  bool
-	logger   *slog.Logger
-	spec     shape.Shape
-	status   shape.Shape
-	secret   bool // spec or status has a field tagged tend:"secret"
-	code     bool // types in spec or status have methods that JSON, copies or comparisons call
+	backend    Backend
+	kind       string
+	crypt      *Encryption
+	version    int
+	convert    []Conversion
+	present    []byte // how the encoding of an object of this version begins, mostly
+	none       object // a nil object of the types
+	fill       func(object)
+	validate   func(object) error
+	guarded    bool
+	precedence precedence
+	logger     *slog.Logger
+	spec       shape.Shape
+	status     shape.Shape
+	secret     bool // spec or status has a field tagged tend:"secret"
+	code       bool // types in spec or status have methods that JSON, copies or comparisons call
 }
 
 // Options sets up a [Store]. Nil and zero fields mean the defaults.
@@ -64,6 +65,11 @@ type Options[S, T any] struct {
 	// asked about, so that a rule made stricter cannot keep an old object
 	// from being deleted. Nil accepts everything.
 	Validate func(*Object[S, T]) error
+	// Precedence are the names of declarers, the strongest first, and "edit" for the edits by persons. A declaration
+	// takes over a field that others own if it stands before each of them, and leaves it to them, which is no
+	// conflict, if one stands before it. What an owner that is not in it has is [ErrOwned] to others without
+	// force, and so is each field of another owner where this is nil.
+	Precedence []string
 	// RequireGuard refuses every write whose context carries no guard
 	// ([ErrUnguarded]); [Store.Unguarded] is for those of operators. Package reconcile/depend, which writes without one, refuses
 	// such a store of needed objects.
@@ -91,6 +97,7 @@ func New[S, T any](b Backend, kind string, o *Options[S, T]) (*Store[S, T], erro
 	c := &core{
 		backend: b, kind: kind, version: o.Version, none: (*Object[S, T])(nil),
 		crypt: o.Encryption, convert: slices.Clone(o.Convert), guarded: o.RequireGuard, logger: o.logger,
+		precedence: slices.Clone(o.Precedence),
 	}
 	if fill := o.Default; fill != nil {
 		c.fill = func(o object) { fill(o.(*Object[S, T])) }
@@ -123,7 +130,7 @@ func (s *core) init(spec, status shape.Shape, errTypes error) error {
 	if s.version < 0 {
 		return fmt.Errorf("%w: schema version %d of %s", ErrInvalid, s.version, s.kind)
 	}
-	if err := s.checkConversions(); err != nil {
+	if err := firstOf(s.checkConversions(), s.precedence.check(s.kind)); err != nil {
 		return err
 	}
 	if errTypes != nil {

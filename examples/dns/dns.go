@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 
 	"github.com/tendhq/tend/reconcile/external"
 	"github.com/tendhq/tend/reconcile/quota"
@@ -17,6 +18,11 @@ type (
 	// Status is empty: conditions and the external name say it all.
 	Status struct{}
 )
+
+// fileFirst lets a file say what is true: an edit by hand of what it declares is taken back, and is no conflict.
+func fileFirst[S any](file string) *store.Options[S, Status] {
+	return &store.Options[S, Status]{Precedence: []string{filepath.Base(file), "edit"}}
+}
 
 // A keeper makes the calls for one kind, each paid from the account's quota.
 type keeper[S any] struct {

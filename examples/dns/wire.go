@@ -61,7 +61,7 @@ func newProgram(ctx context.Context, o options, dns *provider, mux *http.ServeMu
 
 // keep adds a kind, what reconciles it, and the file that declares its objects.
 func keep[S any](p *program.Program, o options, k *keeper[S], needs ...depend.Needs[S, Status]) *program.Objects[S, Status] {
-	objects := program.AddKind(p, k.kind, &program.ObjectsOptions[S, Status]{Progress: &program.KindOptions[S, Status]{Stuck: external.NotOurs[S, Status]}})
+	objects := program.AddKind(p, k.kind, &program.ObjectsOptions[S, Status]{Store: fileFirst[S](o.File), Progress: &program.KindOptions[S, Status]{Stuck: external.NotOurs[S, Status]}})
 	var depends *depend.Tracker[S, Status]
 	var err error
 	if len(needs) > 0 {

@@ -296,8 +296,19 @@ func (a *applying) deleteFree(ctx context.Context) (more bool) {
 	return more
 }
 
+// heldBy names the first child that is no longer wanted and stays until another one, which took its place, is Ready.
+func (a *applying) heldBy(ref string, neededBy map[string]string) string {
+	for _, f := range a.surplus() {
+		if neededBy[f.ref] == ref {
+			return fmt.Sprintf("; until it is Ready %s is not deleted", f.ref)
+		}
+	}
+	return ""
+}
+
 // conclude says how far the children are.
 func (a *applying) conclude() State {
+	neededBy := a.neededBy()
 	for _, c := range a.wanted {
 		a.state.Wanted++
 		f, failed := a.there[c.ref], a.failed[c.ref]
@@ -312,12 +323,11 @@ func (a *applying) conclude() State {
 		case f.deleting:
 			a.state.because(reasonDeleting, "%s is made again when it is gone", c.ref)
 		case !f.ready:
-			a.state.because(f.why.Reason, "%s: %s", c.ref, f.why.Message)
+			a.state.because(f.why.Reason, "%s: %s%s", c.ref, f.why.Message, a.heldBy(c.ref, neededBy))
 		default:
 			a.state.Ready++
 		}
 	}
-	neededBy := a.neededBy()
 	for _, f := range a.surplus() {
 		a.state.Surplus++
 		by, failed := neededBy[f.ref], a.failed[f.ref]

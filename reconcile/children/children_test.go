@@ -378,9 +378,13 @@ func TestAChildThatIsStillUsedStays(t *testing.T) {
 			if refused {
 				scaler(machineSpec{Image: "9"})
 			}
-			for range 2 {
-				if _, err := w.apply(t, "s", with("b", 2)); errors.Is(err, store.ErrOwned) != refused {
+			for i := range 2 {
+				state, err := w.apply(t, "s", with("b", 2))
+				if errors.Is(err, store.ErrOwned) != refused {
 					t.Errorf("got %v", err)
+				}
+				if i == 1 && !refused && !strings.HasSuffix(state.Message, "; until it is Ready disk a is not deleted") {
+					t.Errorf("the state is %+v", state)
 				}
 				w.expect(t, "disk a", "disk b", "machine m")
 				w.settle(t, "disk b")

@@ -32,12 +32,14 @@
 //
 //   - A child is known by the uid of its owner in Meta.Owners. An object of a wanted name without it is
 //     [store.ErrExists], and neither written nor deleted; nor is one that was made again meanwhile. What belongs to
-//     other owners too loses this one and stays.
+//     other owners too loses this one and stays, and so do the fields that this one alone declared, under its name: a
+//     co-owner that wants another value there forces it.
 //   - Before the first create and the first deletion the owner is read from the store. If it has changed, or is
 //     gone, nothing of either happens: its change runs it again.
 //   - Nothing is remembered. After a crash at any step the next run finds what is there, and ends in the same
 //     children. What a child needs is an annotation of it, "tend.after", so that the order of deletions
-//     outlives what asked for it. What it needed before stays in there until it is Ready as it is declared now.
+//     outlives what asked for it. What it needed before stays in there until it is Ready as it is declared now:
+//     of a kind that nothing makes Ready it stays for ever, and the State says so.
 //   - The name of a child is the caller's. It has to follow from the owner, or each run makes another one.
 //
 // # Deletion of the owner

@@ -36,7 +36,8 @@ type Client[S, T any] interface {
 	// the external name (o.Intent.ExternalName), which are stored with the
 	// outcome even if the run was cancelled meanwhile. So are the outputs
 	// (o.Intent.Outputs) for [Options.Publisher], such as a password that no look shows:
-	// all of them, or they are of an earlier create.
+	// all of them, or they are of an earlier create. With an error after which the outcome is not known
+	// they are kept, and published once the resource is found: set what it has if it exists.
 	//
 	// An error means that nothing was created, unless it is one after which that
 	// is not known: any at all if the call's context has ended, but a throttled one;

@@ -63,9 +63,10 @@ package external
 //
 // Outputs on record are not published yet; the write that sets them clears OutputsDue. OutputsDue with a create
 // that succeeded is a loss: the process died between the answer and the record, the store refused
-// the outputs, or the outcome of the create was found out later, by a look, a second create or a person. No
-// write says so, and none can be missed. The object is OutputsLost until a [Rotator] or an Update
-// sets outputs, or the resource was removed and is created again. A deletion withdraws what was published
+// the outputs, or the outcome of a create that returned none was found out later, by a look, a second create or a
+// person. No write says so, and none can be missed. The object is OutputsLost until a [Rotator] or an Update
+// sets outputs, the resource was removed and is created again, or a person says that it replaced them
+// ([objects.OutputsRestored]). Before the first step of a line the stored object is made not Ready. A deletion withdraws what was published
 // after the resource is gone and before the finalizer goes.
 //
 // A server without outputs keeps both fields when it writes. What it creates is as if there had been no

@@ -68,11 +68,18 @@ func (a *attempt[S, T]) create(ctx, calls context.Context) (reason string, err e
 	if err := a.Ensure(ctx, a.o.Finalizer); err != nil {
 		return reasonStoreFailed, fmt.Errorf("finalizer before the create: %w", err)
 	}
+	if err := a.unready(ctx); err != nil {
+		return reasonStoreFailed, fmt.Errorf("status before the create: %w", err)
+	}
 	was := a.Stored().Intent
-	a.owed = was.OutputsDue || was.Outputs != (store.Outputs{})
+	same := a.view.phase == pending && a.o.Naming == ByUs // there is one resource at most, whichever of the creates makes it
+	a.owed = was.OutputsDue || !same && was.Outputs != (store.Outputs{})
 	if err := a.WriteIntent(ctx, func(o *store.Object[S, T]) error {
 		o.Intent = begun(o.Intent, a.locationOf(o), wall.Now())
-		o.Intent.Outputs, o.Intent.OutputsDue = store.Outputs{}, a.o.Publisher != nil
+		o.Intent.OutputsDue = a.o.Publisher != nil
+		if !same {
+			o.Intent.Outputs = store.Outputs{}
+		}
 		return nil
 	}); errors.Is(err, store.ErrUnknownOutcome) {
 		// It may be on record as begun, and was not called.
@@ -93,7 +100,11 @@ func (a *attempt[S, T]) create(ctx, calls context.Context) (reason string, err e
 		return reasonCreateFailed, fmt.Errorf("create: %w", err) // it stays pending until a look shows whose it is
 	}
 	if isUnknown(calls, err) {
-		return reasonCreateFailed, fmt.Errorf("create, outcome unknown: %w", err) // it stays pending
+		err = fmt.Errorf("create, outcome unknown: %w", err) // it stays pending
+		if a.view.phase == pending || !was.Succeeded.IsZero() {
+			return reasonCreateFailed, err // what a look finds may be an earlier resource: its outputs are lost
+		}
+		return reasonCreateFailed, a.keepOutputs(ctx, o, false, err)
 	}
 	if err != nil {
 		return reasonCreateFailed, a.madeNothing(ctx, o, fmt.Errorf("create: %w", err))
@@ -121,6 +132,9 @@ func (a *attempt[S, T]) recordLocation(ctx context.Context) error {
 // stays pending, for no longer than without this try.
 func (a *attempt[S, T]) madeNothing(ctx context.Context, o *store.Object[S, T], err error) error {
 	if a.unresolved() {
+		if !a.owed && a.Stored().Intent.OutputsDue {
+			err = a.keepOutputs(ctx, o, true, err)
+		}
 		stored := a.Stored()
 		a.seen.keep(stored.Key(), stored.UID, stored.Intent)
 		return err
@@ -141,13 +155,15 @@ func (a *attempt[S, T]) unresolved() bool {
 // recorded as succeeded stays pending, which is safe.
 func (a *attempt[S, T]) outcome(ctx context.Context, made *store.Object[S, T], ok bool) error {
 	before := a.Stored().Annotations
-	given := made.Intent.Outputs
-	if !ok {
-		given = store.Outputs{}
+	given, due := made.Intent.Outputs, a.owed && a.view.phase == pending
+	if !ok { // a resource that could not be seen may come back: what it returned is not published, where it was not before
+		given, due = store.Outputs{}, a.owed || a.Stored().Intent.Outputs != (store.Outputs{})
 	}
-	// A resource that could not be seen may come back: what it returned is not published, where it was not before.
-	err := a.persistOutputs(ctx, given, a.view.phase == pending || !ok && a.owed, func(o *store.Object[S, T]) {
+	err := a.persistOutputs(ctx, given, due, func(o *store.Object[S, T]) {
 		o.Intent = o.Intent.Resolved(ok, wall.Now())
+		if !ok {
+			o.Intent.Outputs = store.Outputs{}
+		}
 		if !ok && a.view.phase != pending && a.view.phase != succeeded {
 			o.Intent.Location = "" // nothing was made before that it would have to be kept for
 		}

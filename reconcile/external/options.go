@@ -118,9 +118,10 @@ type Options[S, T any] struct {
 	// Nil: outputs are dropped, which a warning in the log says.
 	//
 	// What a create returned is lost if the process ends on the way to the store, or if its outcome
-	// was unknown and the resource is found later. Then the object is not Ready, with the reason
-	// OutputsLost, until a client that is a [Rotator] has replaced it, an Update has set
-	// outputs, or the resource was removed and is created again. Resources that were taken over, or made while
+	// was unknown, it set none with its error, and the resource is found later. Then the object is not Ready,
+	// with the reason OutputsLost, until a client that is a [Rotator] has replaced it, an Update has set
+	// outputs, the resource was removed and is created again, or a person says that it replaced them
+	// ("tend outputs-restored", [objects.OutputsRestored]). Resources that were taken over, or made while
 	// there was no Publisher, have nothing to lose.
 	Publisher Publisher[S, T]
 

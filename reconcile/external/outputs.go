@@ -46,10 +46,11 @@ func rotatorOf[S, T any](c Client[S, T]) (Rotator[S, T], bool) {
 		return redactedRotator[S, T]{c, inner}, ok
 	case *gathered[S, T]:
 		return rotatorOf(c.Client)
-	case ClientFuncs[S, T]:
-		return c, c.RotateFunc != nil
 	}
 	r, ok := c.(Rotator[S, T])
+	if l, is := c.(lacking); is { // funcs, or a client that embeds them: they all have the method
+		ok = ok && l.lacks(doRotate) == nil
+	}
 	return r, ok
 }
 
@@ -75,9 +76,27 @@ func (r *Reconciler[S, T]) rotates(c Client[S, T], o *store.Object[S, T], seen O
 	return can && r.lost(o.Intent, seen)
 }
 
+// unready stores that the object is not Ready, before a call that may replace what readers of the publication have:
+// a process that dies in it leaves no object that is Ready with credentials that are no more. What the run
+// says of the object at its end stays as it is.
+func (a *attempt[S, T]) unready(ctx context.Context) error {
+	if was, _ := a.Stored().Condition(store.ConditionReady); a.o.Publisher == nil || was.Status != store.True {
+		return nil
+	}
+	o := a.Object
+	conditions, phase, observed := slices.Clone(o.Conditions), o.Phase, o.ObservedGeneration
+	o.SetProgressing(reasonNotPublished, "a call was begun that may replace what is published")
+	err := a.WriteStatus(ctx)
+	o.Conditions, o.Phase, o.ObservedGeneration = conditions, phase, observed
+	return err
+}
+
 // announceOutputs records that a call is about to change what the outputs are. From then on they are
 // lost, until those that it returns are on record.
 func (a *attempt[S, T]) announceOutputs(ctx context.Context) error {
+	if err := a.unready(ctx); err != nil {
+		return err
+	}
 	return a.WriteIntent(ctx, func(o *store.Object[S, T]) error {
 		o.Intent.OutputsDue = a.o.Publisher != nil
 		return nil
@@ -160,11 +179,12 @@ func (a *attempt[S, T]) rotateIt(ctx, calls context.Context) (reason string, err
 	return "", nil
 }
 
-// publish hands on the outputs on record and takes them off it. How that failed is told at the end of the run.
+// publish hands on the outputs on record and takes them off it. How that failed is told at the end of the run. Those of
+// a create of unknown outcome wait until its resource is found.
 func (a *attempt[S, T]) publish(ctx context.Context) {
 	stored := a.Stored()
 	given := stored.Intent.Outputs
-	if a.o.Publisher == nil || given == (store.Outputs{}) || a.unpublished != nil || stored.Deleting() || !stored.HasFinalizer(a.o.Finalizer) {
+	if a.o.Publisher == nil || given == (store.Outputs{}) || stored.Intent.Unresolved() || a.unpublished != nil || stored.Deleting() || !stored.HasFinalizer(a.o.Finalizer) {
 		return
 	}
 	a.unpublished = a.callPublisher(ctx, func(ctx context.Context, o *store.Object[S, T]) error {
@@ -211,12 +231,12 @@ func (a *attempt[S, T]) callPublisher(ctx context.Context, call func(context.Con
 // missesOutputs says why what readers of the publication find may not be what the resource has; empty: it is.
 func (a *attempt[S, T]) missesOutputs() (reason, message string) {
 	switch i := a.Stored().Intent; {
-	case a.o.Publisher == nil || a.Stored().Deleting():
+	case a.o.Publisher == nil || a.Stored().Deleting() || i.Unresolved():
 		return "", ""
 	case i.Outputs != (store.Outputs{}):
 		return reasonNotPublished, "what the create or an update returned is stored, and not published yet"
 	case a.lost(i, a.view.seen):
-		return reasonOutputsLost, "what the create or an update returned was not stored: a client that is a Rotator replaces it, an update that sets outputs does too, and so does a resource that is created again"
+		return reasonOutputsLost, "what the create or an update returned was not stored: a client that is a Rotator replaces it, an update that sets outputs does too, and so does a resource that is created again; by hand: make another, publish it, and run \"tend outputs-restored\""
 	}
 	return "", ""
 }

@@ -178,6 +178,72 @@ func TestFailedUpdateAndItsOutputs(t *testing.T) {
 	}
 }
 
+// lookedAtInBulk is a client of funcs that observes many by one call. It has all their methods, Rotate among them.
+type lookedAtInBulk struct {
+	external.ClientFuncs[diskSpec, diskStatus]
+}
+
+func (lookedAtInBulk) ObserveBatch(_ context.Context, objects []*disk) []external.Outcome[external.Observation] {
+	all := make([]external.Outcome[external.Observation], len(objects))
+	for i := range all {
+		all[i].Value = external.Observation{Exists: true, UpToDate: true, Owner: external.Ours}
+	}
+	return all
+}
+
+// promise E3: a client that is called for many objects at once replaces the lost outputs of each, if it can. One that
+// embeds funcs and has none to rotate is as one without the method.
+//
+// Seen to fail with a gathered client that is not looked into, and with the embedded method taken for its func.
+func TestGatheredClientRotates(t *testing.T) {
+	for name, can := range map[string]bool{"rotates": true, "has no func": false} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				p := &outlet{}
+				w.o.Publisher = p
+				f, _ := funcs(func(*external.ClientFuncs[diskSpec, diskStatus]) {})
+				if can {
+					f.RotateFunc = func(_ context.Context, o *disk) error { hands(o, "new"); return nil }
+				}
+				w.with(external.Always(must(external.Gather[diskSpec, diskStatus](lookedAtInBulk{f}, nil))))
+				w.declare()
+				w.intent(func(i *store.Intent) { i.OutputsDue, i.Succeeded = true, time.Now() })
+				w.run()
+				w.run()
+				if can {
+					w.wantCondition(store.ConditionReady, store.True, "")
+				} else {
+					w.wantCondition(store.ConditionReady, store.False, external.ReasonOutputsLost)
+				}
+				if got := p.has["password"]; (got == "new") != can {
+					t.Errorf("published %q", got)
+				}
+			})
+		})
+	}
+}
+
+// A loss ends where a person says that it replaced what was lost.
+//
+// Seen to fail without the answer.
+func TestPersonEndsALoss(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		p := &outlet{has: map[string]string{"password": "by hand"}}
+		w.o.Publisher = p
+		w.with(keyed(func() bool { return true }, nil))
+		w.declare()
+		w.intent(func(i *store.Intent) { i.OutputsDue, i.Succeeded = true, time.Now() })
+		w.run()
+		w.wantCondition(store.ConditionReady, store.False, external.ReasonOutputsLost)
+		must(objects.Of(w.store).Answer(t.Context(), key, objects.OutputsRestored, ""))
+		w.run()
+		w.wantCondition(store.ConditionReady, store.True, "")
+		if p.has["password"] != "by hand" || p.gone != 0 {
+			t.Errorf("published is %v, and %d times it was withdrawn", p.has, p.gone)
+		}
+	})
+}
+
 // What was published of a resource that went is not that of the one that is taken over in its place.
 //
 // Seen to fail with the publication that stays.
@@ -235,4 +301,70 @@ func TestConditionOfObserveShowsNoOutputs(t *testing.T) {
 			t.Errorf("the condition says %q", c.Message)
 		}
 	})
+}
+
+// promise E3: what a create of unknown outcome returned is published once its resource is found, by a look or by a
+// person, and not before. Where an earlier create may have made what is found it is lost.
+//
+// Seen to fail with outputs of creates of known outcome alone, with a publication that does not wait, with those of a
+// create that made nothing, and with a second create that fails and loses those of the first.
+func TestOutputsOfACreateOfUnknownOutcome(t *testing.T) {
+	answer := func(a objects.Answer, name string) func(*testing.T, *world) {
+		return func(t *testing.T, w *world) { must(objects.Of(w.store).Answer(t.Context(), key, a, name)) }
+	}
+	for name, c := range map[string]struct {
+		naming external.Naming
+		second error // of another create; nil: it finds that the resource is there
+		then   func(*testing.T, *world)
+		has    string
+		reason string
+	}{
+		"found by its name":           {external.ByUs, nil, nil, "of create 1", ""},
+		"a second create fails":       {external.ByUs, errors.New("403"), nil, "of create 1", ""},
+		"nor is the second one known": {external.ByUs, external.Unknown(errors.New("502")), nil, "of create 1", external.ReasonOutputsLost},
+		"a person knows it":           {external.ByCloud, nil, answer(objects.Created, "r-1"), "of create 1", ""},
+		"a person knows of none":      {external.ByCloud, nil, answer(objects.NotCreated, ""), "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				p, creates := &outlet{}, 0
+				w.o.Publisher, w.o.Naming = p, c.naming
+				w.restart(nil)
+				f, _ := funcs(func(f *external.ClientFuncs[diskSpec, diskStatus]) {
+					f.ObserveFunc = func(context.Context, *disk) (external.Observation, error) {
+						found := creates > 1 || c.then != nil && creates > 0 && w.get().Intent.ExternalName != ""
+						return external.Observation{Exists: found, UpToDate: true, Owner: external.Ours}, nil
+					}
+					f.CreateFunc = func(_ context.Context, o *disk) error {
+						if creates++; creates > 1 {
+							return c.second
+						}
+						hands(o, "of create 1")
+						return external.Unknown(errors.New("503 of a later step"))
+					}
+				})
+				w.with(f)
+				w.declare()
+				w.fails()
+				w.wantCondition(store.ConditionReady, store.False, external.ReasonCreating)
+				if c.then != nil {
+					_, _ = w.rec.Reconcile(w.ctx(), key)
+					if p.has != nil {
+						t.Errorf("%v is published of a create of unknown outcome", p.has)
+					}
+					c.then(t, w)
+				}
+				_, _ = w.rec.Reconcile(w.ctx(), key) // the second create may fail
+				w.run()
+				want := store.True
+				if c.reason != "" {
+					want = store.False
+				}
+				w.wantCondition(store.ConditionReady, want, c.reason)
+				if got := p.has["password"]; got != c.has {
+					t.Errorf("published %q, want %q", got, c.has)
+				}
+			})
+		})
+	}
 }

@@ -37,10 +37,14 @@ const (
 	// [store.AnnotationAdopt]. Where one was made again, which failed, the name of the one before is
 	// taken off the record: the annotation alone is not heeded there.
 	Adopt Answer = "adopt"
+	// OutputsRestored ends a loss of outputs (reason OutputsLost): new credentials were made by hand, and are
+	// where the readers of the lost ones find them. Nothing is published for it. What was on record for a
+	// publication is older, and is dropped.
+	OutputsRestored Answer = "outputs-restored"
 )
 
 // ErrNotPending says that an object does not ask for an answer: it has no create of unknown
-// outcome, or no location on record.
+// outcome, no location on record, or no lost outputs.
 var ErrNotPending = errors.New("there is nothing to answer")
 
 // Check returns the error that [Kind].Answer would return for the object as it is.
@@ -74,6 +78,14 @@ func (a Answer) edit(m *store.Meta, externalName string) error {
 			i.ExternalName = externalName
 			return nil
 		}
+		i.OutputsDue = i.OutputsDue || i.Outputs != (store.Outputs{})
+		i.Outputs = store.Outputs{} // or they would be published of a resource that is not there
+	case OutputsRestored:
+		if !i.OutputsDue || i.Unresolved() {
+			return fmt.Errorf("%w: it has lost no outputs, or a create of it is of unknown outcome", ErrNotPending)
+		}
+		i.Outputs, i.OutputsDue = store.Outputs{}, false
+		return nil
 	case ForgetLocation:
 		if i.Location == "" {
 			return fmt.Errorf("%w: it has no location on record", ErrNotPending)

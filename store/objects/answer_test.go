@@ -15,7 +15,11 @@ import (
 // pending" and "an answer about the outcome keeps the location of what was not made".
 func TestAnswersAreRecordedAndAskForARun(t *testing.T) {
 	asks, made := store.Intent{Attempt: 2, Pending: time.Now(), Location: "eu"}, store.Intent{Succeeded: time.Now(), ExternalName: "r-1"}
-	lies := made
+	lies, told := made, asks
+	told.Outputs = store.NewOutputs(map[string]string{"key": "k"})
+	told.OutputsDue = true
+	lost := lies
+	lost.Outputs, lost.OutputsDue = told.Outputs, true
 	lies.Location = "eu"
 	for _, c := range []struct {
 		what   string
@@ -31,9 +35,18 @@ func TestAnswersAreRecordedAndAskForARun(t *testing.T) {
 		{"a create that made none", asks, objects.NotCreated, "", nil, func(_, is store.Intent) bool {
 			return !is.Unresolved() && is.Failed.After(is.Succeeded) && is.ExternalName == "" && is.Location == "" && is.Attempt == 2
 		}},
+		{"a create that made none, and returned outputs", told, objects.NotCreated, "", nil, func(_, is store.Intent) bool {
+			return is.Outputs == store.Outputs{} && is.OutputsDue
+		}},
 		{"a location", lies, objects.ForgetLocation, "", nil, func(was, is store.Intent) bool {
 			return is.Location == "" && is.ExternalName == "r-1" && is.Succeeded.Equal(was.Succeeded)
 		}},
+		{"a loss of outputs", lost, objects.OutputsRestored, "", nil, func(was, is store.Intent) bool {
+			was.OutputsDue, was.Outputs = false, store.Outputs{}
+			return is == was
+		}},
+		{"no loss of outputs", made, objects.OutputsRestored, "", objects.ErrNotPending, nil},
+		{"outputs of a create that may not have made it", told, objects.OutputsRestored, "", objects.ErrNotPending, nil},
 		{"no create", made, objects.NotCreated, "", objects.ErrNotPending, nil},
 		{"no create that made it", made, objects.Created, "r-7", objects.ErrNotPending, nil},
 		{"no location", made, objects.ForgetLocation, "", objects.ErrNotPending, nil},

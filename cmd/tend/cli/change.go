@@ -540,6 +540,10 @@ func (r *command) forgetLocation(ctx context.Context, args []string) error {
 	return r.answer(ctx, args, objects.ForgetLocation, "", "the location of its resource is forgotten")
 }
 
+func (r *command) outputsRestored(ctx context.Context, args []string) error {
+	return r.answer(ctx, args, objects.OutputsRestored, "", "its lost outputs were replaced by hand")
+}
+
 // answer gives an answer that the object asks for, which then reads as did.
 func (r *command) answer(ctx context.Context, args []string, a objects.Answer, externalName, did string) error {
 	k, key, err := r.named(args)

@@ -46,6 +46,7 @@ func init() { // not in the declaration: help and completion refer to it
 		"not-created":      {args: "KIND KEY", flags: "n", says: "says that the create of unknown outcome made no resource", do: (*command).notCreated},
 		"adopt":            {args: "KIND [KEY] [ID]", flags: "f n yes", says: "has objects take over resources that exist: one, or those of a file", do: (*command).adopt},
 		"forget-location":  {args: "KIND KEY", flags: "n", says: "forgets where an object's resource lies", do: (*command).forgetLocation},
+		"outputs-restored": {args: "KIND KEY", flags: "n", says: "says that lost outputs were replaced by hand", do: (*command).outputsRestored},
 		"why":              {args: "KIND KEY", flags: "o n debug", says: "says why an object is not as declared, or not run", do: (*command).why},
 		"rewrite":          {args: "KIND", says: "stores objects of earlier versions, or under older keys, again", do: (*command).rewrite},
 		"copy":             {args: "FROM TO KIND ...", says: "copies kinds from one store to another, as they are stored", do: (*command).copy, alone: true},

@@ -19,7 +19,7 @@
 //	created KIND KEY NAME          of one that stopped as CreateIncomplete: its create made NAME;
 //	not-created KIND KEY           … or it made none, and is called again. Look outside first
 //	adopt KIND KEY ID              takes a resource over that exists; -f FILE -yes: of lines "KEY ID"
-//	forget-location KIND KEY       of one that stopped as LocationChanged: look where the spec says
+//	forget-location, outputs-restored KIND KEY  of LocationChanged: look where the spec says; of OutputsLost: replaced by hand
 //	rewrite KIND                   stores objects of earlier versions, or under older keys, again (store.Rewrite)
 //	copy FROM TO KIND...           copies kinds from one store to another, and compares them
 //	why KIND KEY                   why it is not as declared, or not run
@@ -34,7 +34,7 @@
 // set, and lines of 80 columns or of COLUMNS; a program gets neither. Of several objects each is tried.
 //
 // A file has objects in YAML or JSON, between "---", or a list of them as get prints it.
-// Apply replaces the spec and adds labels and annotations:
+// Apply declares the spec's fields, and adds labels and annotations:
 //
 //	kind: bucket
 //	meta: {namespace: prod, name: logs}

@@ -313,8 +313,15 @@ func TestOperatorAnswersForObjectsThatAsk(t *testing.T) {
 		if b := now("b"); b.Intent.Unresolved() || b.Intent.Failed.IsZero() || b.Annotations[store.AnnotationReconcileNow] == "" {
 			t.Errorf("b is %+v", b.Meta)
 		}
+		declare("d", store.Intent{Succeeded: time.Now(), OutputsDue: true})
+		if got, want := c.run(cli.Done, "", "outputs-restored", "disk", "d"), "disk d: recorded that its lost outputs were replaced by hand; it "+runs+"\n"; got != want {
+			t.Errorf("it says %q, want %q", got, want)
+		}
+		if d := now("d"); d.Intent.OutputsDue || d.Annotations[store.AnnotationReconcileNow] == "" {
+			t.Errorf("d is %+v", d.Meta)
+		}
 		before := now("c").Revision
-		for _, args := range [][]string{{"created", "disk", "c", "r-7"}, {"not-created", "disk", "c"}, {"forget-location", "disk", "c"}, {"not-created", "disk", "a"}} {
+		for _, args := range [][]string{{"created", "disk", "c", "r-7"}, {"not-created", "disk", "c"}, {"forget-location", "disk", "c"}, {"outputs-restored", "disk", "c"}, {"not-created", "disk", "a"}} {
 			if out := c.run(cli.Conflict, "", args...); out != "" {
 				t.Errorf("tend %q says %q", args, out)
 			}
@@ -372,5 +379,5 @@ func TestOperatorAnswersForObjectsThatAsk(t *testing.T) {
 		return o
 	})
 	wantAll(t, c.run(cli.Done, "", "help"), "created KIND KEY NAME", "not-created KIND KEY", "forget-location KIND KEY")
-	wantAll(t, c.run(cli.Done, "", "completion", "bash"), "not-created", "forget-location")
+	wantAll(t, c.run(cli.Done, "", "completion", "bash"), "not-created", "forget-location", "outputs-restored")
 }

@@ -262,16 +262,22 @@ func (r *Run[S, T]) Redacted(err error) error {
 // is the same object and its status has not changed in between; otherwise
 // the conflict is returned. An object that is gone needs no status.
 func (r *Run[S, T]) End(ctx context.Context, err error) error {
+	return errors.Join(err, r.WriteStatus(ctx))
+}
+
+// WriteStatus writes status and conditions as [Run.End] does, in the middle of a run: what has to be stored
+// before something outside is changed. End writes what differs from them then.
+func (r *Run[S, T]) WriteStatus(ctx context.Context) error {
 	for i := range r.Object.Conditions {
 		c := &r.Object.Conditions[i]
 		c.Message = r.store.Redact(c.Message, r.first, r.stored, r.Object)
 	}
 	if r.gone || r.store.SameStatus(r.Object, r.status) {
-		return err
+		return nil
 	}
 	ctx, cancel := outlive(ctx)
 	defer cancel()
-	return errors.Join(err, r.writeStatus(ctx))
+	return r.writeStatus(ctx)
 }
 
 func (r *Run[S, T]) writeStatus(ctx context.Context) error {

@@ -59,14 +59,15 @@ const (
 	accessResume          = "resume"
 	accessRemoveFinalizer = "remove-finalizer"
 
-	accessCreated        = string(objects.Created)
-	accessNotCreated     = string(objects.NotCreated)
-	accessForgetLocation = string(objects.ForgetLocation)
-	accessAdopt          = string(objects.Adopt)
+	accessCreated         = string(objects.Created)
+	accessNotCreated      = string(objects.NotCreated)
+	accessForgetLocation  = string(objects.ForgetLocation)
+	accessAdopt           = string(objects.Adopt)
+	accessOutputsRestored = string(objects.OutputsRestored)
 )
 
 // actions are what a POST may want.
-var actions = []string{accessReconcile, accessPause, accessResume, accessRemoveFinalizer, accessCreated, accessNotCreated, accessForgetLocation, accessAdopt}
+var actions = []string{accessReconcile, accessPause, accessResume, accessRemoveFinalizer, accessCreated, accessNotCreated, accessForgetLocation, accessAdopt, accessOutputsRestored}
 
 // Writes reports whether the access changes something.
 func (a Access) Writes() bool { return a.Do != accessList && a.Do != accessWatch && a.Do != accessGet }
@@ -440,7 +441,7 @@ func write(ctx context.Context, w http.ResponseWriter, r *http.Request, k object
 		}
 		o, err := k.RemoveFinalizer(ctx, a.Key, a.Finalizer)
 		return changed(w, o, err)
-	case accessCreated, accessNotCreated, accessForgetLocation, accessAdopt:
+	case accessCreated, accessNotCreated, accessForgetLocation, accessAdopt, accessOutputsRestored:
 		o, err := k.Answer(ctx, a.Key, objects.Answer(a.Do), a.ExternalName)
 		return changed(w, o, err)
 	}

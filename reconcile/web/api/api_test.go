@@ -704,7 +704,8 @@ func TestAnswersAreActionsOfTheirOwn(t *testing.T) {
 	wantAll(t, first(w.ask(t, http.StatusPreconditionFailed, "POST", a+"created&externalName=r-7", "")), "there is nothing to answer", "no create of it is of unknown outcome")
 	w.ask(t, http.StatusOK, "POST", a+"forget-location", "")
 	wantAll(t, first(w.ask(t, http.StatusPreconditionFailed, "POST", a+"forget-location", "")), "no location on record")
-	wantAll(t, first(w.ask(t, http.StatusBadRequest, "POST", a+"maybe", "")), "not-created", "forget-location")
+	wantAll(t, first(w.ask(t, http.StatusPreconditionFailed, "POST", a+"outputs-restored", "")), "it has lost no outputs")
+	wantAll(t, first(w.ask(t, http.StatusBadRequest, "POST", a+"maybe", "")), "not-created", "forget-location", "outputs-restored")
 	if is := intent("a"); is.ExternalName != "r-7" || is.Location != "" || is.Succeeded.IsZero() {
 		t.Errorf("the record is %+v", is)
 	}

@@ -24,7 +24,8 @@
 //	                               is its metadata, {"gone": true}, or {"requested": true} if
 //	                               what is left of it cannot be read
 //	POST   ?kind=K&key=X&do=A      reconcile, pause, resume, remove-finalizer (&finalizer=F), created and adopt (&externalName=N),
-//	                               not-created, forget-location (see objects.Answer); the answer is the object's metadata
+//	                               not-created, forget-location, outputs-restored (see objects.Answer); the answer is
+//	                               the object's metadata
 //
 // An answer that is no success is {"error": text}: 400 for a request that cannot be
 // understood, 403 what is not allowed, 404 what does not exist, 405 for a kind that

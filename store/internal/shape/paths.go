@@ -91,6 +91,18 @@ func (n *node) empty(v reflect.Value) bool {
 	return n.Kind() == reflect.Slice && v.Len() == 0
 }
 
+// selfMade is the JSON that a value makes of itself; empty: it makes none, or only texts and numbers.
+func (n *node) selfMade(v reflect.Value) string {
+	if !n.encodes || encoder(n.Type) == textMarshaler {
+		return ""
+	}
+	data, err := n.encode(v)
+	if err != nil {
+		return ""
+	}
+	return string(data)
+}
+
 func (n *node) set(v reflect.Value, path string, present bool, yield func(string)) {
 	switch {
 	case n.Kind() == reflect.Pointer && !n.encodes:
@@ -103,6 +115,9 @@ func (n *node) set(v reflect.Value, path string, present bool, yield func(string
 			yield(PathOfItself(path))
 		} else if present || !unset(v) {
 			yield(path)
+			if text := n.selfMade(v); text == "{}" || text == "[]" { // like none in JSON, and there all the same
+				yield(PathOfItself(path))
+			}
 		}
 		return
 	case present:
@@ -169,13 +184,15 @@ func unset(v reflect.Value) bool {
 	return v.IsZero()
 }
 
-// isNull reports whether v is null in JSON, which an Apply adds to no map.
-func isNull(v reflect.Value) bool {
+// null reports whether v is null in JSON, which an Apply adds to nothing.
+func (n *node) null(v reflect.Value) bool {
 	switch v.Kind() {
 	case reflect.Pointer, reflect.Slice, reflect.Map, reflect.Interface:
-		return v.IsNil()
+		if v.IsNil() {
+			return true
+		}
 	}
-	return false
+	return n.selfMade(v) == "null"
 }
 
 // Covers reports whether *b has each part that is set in *a, with its value.
@@ -189,6 +206,8 @@ func (n *node) covers(b, a reflect.Value, present bool) bool {
 		return true
 	case n.equal(n, b, a):
 		return true
+	case !present && unset(b) && n.null(a):
+		return true
 	case n.Kind() == reflect.Pointer && !n.encodes:
 		return !b.IsNil() && n.elem.covers(b.Elem(), a.Elem(), true)
 	case !n.parted():
@@ -196,11 +215,11 @@ func (n *node) covers(b, a reflect.Value, present bool) bool {
 	}
 	if n.Kind() == reflect.Map {
 		for it := a.MapRange(); it.Next(); {
-			there, x := b.MapIndex(it.Key()), it.Value()
-			if !there.IsValid() && isNull(x) {
+			there, x := b.MapIndex(it.Key()), addressable(it.Value())
+			if !there.IsValid() && n.elem.null(x) {
 				continue
 			}
-			if !there.IsValid() || !n.elem.covers(addressable(there), addressable(x), true) {
+			if !there.IsValid() || !n.elem.covers(addressable(there), x, true) {
 				return false
 			}
 		}
