@@ -172,7 +172,7 @@ func manage(b *testing.B, c *reconcile.Controller[store.Key], src reconcile.Sour
 	if err := c.Watch(src); err != nil {
 		b.Fatal(err)
 	}
-	m := &reconcile.Manager{Logger: discard} // benchstat reads no result that a log line splits
+	m := new(reconcile.Manager)
 	if err := m.Register(c); err != nil {
 		b.Fatal(err)
 	}

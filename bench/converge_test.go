@@ -229,7 +229,7 @@ func settleDisk(ctx context.Context, s *diskStore, o *disk, wrote func()) error 
 }
 
 func convergeTend(b *testing.B, s *diskStore, wrote func()) (stop func()) {
-	m := &reconcile.Manager{Logger: discard}
+	m := new(reconcile.Manager)
 	register(b, m, s, 8, wrote)
 	return running(b, m.Run)
 }

@@ -3,6 +3,7 @@ package bench
 import (
 	"flag"
 	"fmt"
+	"log/slog"
 	"os"
 	"strings"
 	"testing"
@@ -59,6 +60,7 @@ func shards() int {
 }
 
 func TestMain(m *testing.M) {
+	slog.SetDefault(discard) // benchstat reads no result that a log line splits
 	if cfg := os.Getenv(serverEnv); cfg != "" {
 		os.Exit(serveBench(cfg)) // this process is a server of BenchmarkServers
 	}

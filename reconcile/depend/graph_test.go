@@ -3,6 +3,7 @@ package depend_test
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -83,6 +84,9 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 	guarded := must(cache.New(must(store.New(must(memory.New(nil))(t), "thing", &store.Options[Spec, Status]{RequireGuard: true}))(t), nil))(t)
 	if _, err := depend.New(c, depend.Watching(guarded, needed, nil), nil); err != nil {
 		t.Errorf("what is only watched is not written, and refused: %v", err)
+	}
+	if err := errorOf(depend.New(c, depend.On(guarded, needed, nil), nil)); err == nil || !strings.Contains(err.Error(), "store.Unguarded()") {
+		t.Errorf("the refusal of a store with RequireGuard names no cure: %v", err) // seen without it in the text
 	}
 	for name, err := range map[string]error{
 		"a guarded store":    errorOf(depend.New(c, depend.On(guarded, needed, nil), nil)),

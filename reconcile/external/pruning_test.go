@@ -157,14 +157,24 @@ func (sharedStore) Shared() bool { return true }
 // listed is an inventory of a cloud with nothing in it, and how often it was listed.
 func listed(t *testing.T, b store.Backend) (*external.Inventory[struct{}, struct{}, string], *atomic.Int64) {
 	t.Helper()
+	return listFailing(t, b, func(context.Context) error { return nil })
+}
+
+// listFailing is one whose lists end with an error, unless that is nil.
+func listFailing(t *testing.T, b store.Backend, list func(context.Context) error) (*external.Inventory[struct{}, struct{}, string], *atomic.Int64) {
+	t.Helper()
 	disks, err := store.New[struct{}, struct{}](b, "disk", nil)
 	ok(t, err)
 	var lists atomic.Int64
 	v, err := external.NewInventory(&external.InventoryOptions[struct{}, struct{}, string]{
 		Store: disks, Installation: "here",
-		List: func(context.Context) iter.Seq2[string, error] {
-			lists.Add(1)
-			return func(func(string, error) bool) {}
+		List: func(ctx context.Context) iter.Seq2[string, error] {
+			return func(yield func(string, error) bool) {
+				lists.Add(1)
+				if err := list(ctx); err != nil {
+					yield("", err)
+				}
+			}
 		},
 		Get:     func(context.Context, string) (string, bool, error) { return "", false, nil },
 		ID:      func(r string) string { return r },
@@ -217,6 +227,77 @@ func TestPruningIsOneServersWork(t *testing.T) {
 			cancel()
 			running.Wait()
 		})
+	}
+}
+
+// A prune that failed is made again after a minute, or after the interval if that is less; one that a
+// quota put off is never made at once.
+//
+// Seen to fail with the minute or the interval alone, and without a least pause.
+func TestPruningThatFailedIsMadeAgain(t *testing.T) {
+	bucket, err := ratelimit.NewBucket("cloud", 1, 1)
+	ok(t, err)
+	for what, c := range map[string]struct {
+		every time.Duration
+		err   func() error
+		want  int64 // lists within ten minutes
+	}{
+		"an interval below a minute": {10 * time.Second, func() error { return errors.New("cut off") }, 61},
+		"an interval above a minute": {time.Hour, func() error { return errors.New("cut off") }, 11},
+		"a quota that was used up":   {time.Hour, func() error { return ratelimit.Throttled(bucket, time.Now(), errors.New("slow down")) }, 601},
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b, err := memory.New(nil)
+				ok(t, err)
+				v, lists := listFailing(t, b, func(context.Context) error { return c.err() })
+				end := prune(t, v, c.every, slog.DiscardHandler)
+				time.Sleep(10 * time.Minute)
+				synctest.Wait()
+				if got := lists.Load(); got != c.want {
+					t.Errorf("%d lists, want %d", got, c.want)
+				}
+				end()
+			})
+		})
+	}
+}
+
+// A stop in the middle of a prune is no failure.
+//
+// Seen to fail where the error of the stop was reported.
+func TestPruningThatIsStoppedIsNoFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, err := memory.New(nil)
+		ok(t, err)
+		v, lists := listFailing(t, b, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
+		var log bytes.Buffer
+		end := prune(t, v, time.Hour, slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+		synctest.Wait()
+		if lists.Load() != 1 {
+			t.Fatalf("%d lists, want one under way", lists.Load())
+		}
+		end()
+		if log.Len() > 0 {
+			t.Errorf("the log has\n%s", &log)
+		}
+	})
+}
+
+// prune has v pruned until end is called.
+func prune(t *testing.T, v *external.Inventory[struct{}, struct{}, string], every time.Duration, log slog.Handler) (end func()) {
+	t.Helper()
+	logger := slog.New(log)
+	c, err := v.Pruning(every, &reconcile.Options[reconcile.Request]{Logger: logger})
+	ok(t, err)
+	m := reconcile.Manager{Logger: logger}
+	ok(t, m.Register(c))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- m.Run(ctx) }() // ended and received by end
+	return func() {
+		cancel()
+		ok(t, <-ended)
 	}
 }
 

@@ -47,8 +47,8 @@ func TestAlertFiresWhileTheClusterIsKilledOrStopped(t *testing.T) {
 	promtool := needs(t, "promtool")
 	onVersions(t, func(t *testing.T, binary string) {
 		for name, c := range map[string]struct{ away, back func(*process) }{
-			"killed":  {(*process).kill, (*process).start},
-			"stopped": {(*process).pause, (*process).resume},
+			"killed":  {(*process).Kill, (*process).start},
+			"stopped": {(*process).Pause, (*process).Resume},
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()

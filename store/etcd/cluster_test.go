@@ -52,11 +52,33 @@ func runMember(cfg string) int {
 
 // process is a member in a process of its own, behind a proxy.
 type process struct {
+	campaign.Process
+
 	t     *testing.T
 	cfg   member
 	proxy *campaign.Proxy
-	cmd   *exec.Cmd
-	stdin io.Closer
+}
+
+// newProcess starts a member, which is killed when the test ends; the test fails if it ends before.
+func newProcess(t *testing.T, m member) *process {
+	t.Helper()
+	p := &process{t: t, cfg: m}
+	p.Process = campaign.Process{
+		Name: "etcd " + m.Name, Command: func() *exec.Cmd { return p.cfg.command() }, Failed: func(err error) { t.Error(err) },
+	}
+	p.start()
+	t.Cleanup(func() {
+		p.Resume()
+		p.Kill()
+	})
+	return p
+}
+
+func (p *process) start() {
+	p.t.Helper()
+	if err := p.Start(); err != nil {
+		p.t.Fatal(err)
+	}
 }
 
 // cluster is three of them.
@@ -72,51 +94,25 @@ func startMembers(t *testing.T, like member) *cluster {
 	t.Helper()
 	c := &cluster{t: t}
 	var peers []string
-	for i := range 3 {
-		m := like
+	all := make([]member, 3)
+	for i := range all {
+		all[i] = like
+		m := &all[i]
 		m.Name, m.Dir, m.Client, m.Peer = fmt.Sprint("m", i), t.TempDir(), loopback(), loopback()
 		peers = append(peers, m.Name+"="+m.Peer)
-		c.members = append(c.members, &process{t: t, cfg: m})
 	}
-	for _, p := range c.members {
-		p.cfg.Cluster = strings.Join(peers, ",")
-		p.start()
-		u, err := url.Parse(p.cfg.Client)
+	for _, m := range all {
+		m.Cluster = strings.Join(peers, ",")
+		u, err := url.Parse(m.Client)
 		if err != nil {
 			t.Fatal(err)
 		}
+		p := newProcess(t, m)
 		p.proxy = campaign.NewProxy(t, u.Host)
+		c.members = append(c.members, p)
 	}
-	t.Cleanup(func() {
-		for _, p := range c.members {
-			p.resume()
-			p.kill()
-		}
-	})
 	return c
 }
-
-func (p *process) start() {
-	p.t.Helper()
-	p.cmd = p.cfg.command()
-	var err error
-	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
-		p.t.Fatal(err)
-	}
-	if err := p.cmd.Start(); err != nil {
-		p.t.Fatal(err)
-	}
-}
-
-// kill ends the process as a power cut would, and waits until it is gone: its
-// ports and files must be free for the next.
-func (p *process) kill() {
-	_ = p.cmd.Process.Kill()
-	_ = p.cmd.Wait()
-}
-
-func (p *process) pause()  { _ = p.cmd.Process.Signal(syscall.SIGSTOP) }
-func (p *process) resume() { _ = p.cmd.Process.Signal(syscall.SIGCONT) }
 
 // leader is the member that leads the cluster, or the one given if none is known.
 func (c *cluster) leader(otherwise *process) *process {

@@ -173,6 +173,9 @@ func waitFor(t testing.TB, ok func() bool) {
 	for !ok() {
 		select {
 		case <-tick.C:
+			if t.Failed() { // such as by the end of a server
+				t.FailNow()
+			}
 		case <-limit:
 			t.Fatalf("did not happen in %v", patience)
 		}

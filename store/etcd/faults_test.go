@@ -44,7 +44,7 @@ func TestClusterUnderFaultsIsLinearizableAndItsWatchesAreGapless(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	hist := &campaign.History{Began: time.Now()}
-	ctx, stop := context.WithCancel(t.Context())
+	ctx, stop := context.WithCancel(campaign.Context(t))
 	defer stop()
 	// However slow the machine: a quiet test is no test.
 	campaign.Until(ctx, stop, *faultsFor, func() bool { return hist.Count() >= 500 })
@@ -54,7 +54,7 @@ func TestClusterUnderFaultsIsLinearizableAndItsWatchesAreGapless(t *testing.T) {
 		b := c.open(*(&etcd.Options{Prefix: prefix, Timeout: 2 * time.Second}).SetSilence(time.Second))
 		work.Go(func() { hist.Client(ctx, b, i, rand.New(rand.NewPCG(seed, uint64(i)))) })
 	}
-	wctx, stopWatching := context.WithCancel(t.Context())
+	wctx, stopWatching := context.WithCancel(campaign.Context(t))
 	defer stopWatching()
 	var views []*campaign.Watched
 	for range 3 {
@@ -156,13 +156,13 @@ func (c *cluster) torment(ctx context.Context, r *rand.Rand) (faults int) {
 		p := c.members[r.IntN(len(c.members))]
 		switch r.IntN(4) {
 		case 0:
-			p.kill()
+			p.Kill()
 			wait(200*time.Millisecond, time.Second)
 			p.start()
 		case 1:
-			p.pause()
+			p.Pause()
 			wait(500*time.Millisecond, 2*time.Second)
-			p.resume()
+			p.Resume()
 		case 2:
 			p.proxy.Set(campaign.Reset)
 			wait(100*time.Millisecond, time.Second)

@@ -210,7 +210,7 @@ func TestLeaseCampaign(t *testing.T) {
 		}))
 	}
 	log := new(campaign.Leases)
-	wctx, stopWatching := context.WithCancel(t.Context())
+	wctx, stopWatching := context.WithCancel(campaign.Context(t))
 	defer stopWatching()
 	var watchers sync.WaitGroup
 	watchers.Go(func() { log.Follow(wctx, direct) })
@@ -220,7 +220,7 @@ func TestLeaseCampaign(t *testing.T) {
 	beat := startHeartbeat()
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(campaign.Context(t))
 	defer cancel()
 	campaign.Until(ctx, cancel, *leasesFor, func() bool { return log.Moves() >= 5 })
 	r := rand.New(rand.NewPCG(seed, 1))
@@ -249,7 +249,7 @@ func TestLeaseCampaign(t *testing.T) {
 	crash := func(choose func(m *process) *process) func() *process { // of a member of the cluster
 		return func() *process {
 			m := choose(c.members[r.IntN(len(c.members))])
-			m.kill()
+			m.Kill()
 			campaign.Wait(ctx, r, 100*time.Millisecond, time.Second)
 			m.start()
 			return m
@@ -258,9 +258,9 @@ func TestLeaseCampaign(t *testing.T) {
 	suspend := func(choose func(m *process) *process) func() *process { // a member, past the leases that it knows of
 		return func() *process {
 			m := choose(c.members[r.IntN(len(c.members))])
-			m.pause()
+			m.Pause()
 			campaign.Wait(ctx, r, campaignTTL+time.Second, campaignTTL+3*time.Second)
-			m.resume()
+			m.Resume()
 			return m
 		}
 	}

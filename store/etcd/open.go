@@ -20,20 +20,25 @@ func init() { store.Register("etcd", openURL) }
 // ETCDCTL_ENDPOINTS, ETCDCTL_CACERT, ETCDCTL_CERT, ETCDCTL_KEY, ETCDCTL_USER (NAME or
 // NAME:PASSWORD) and ETCDCTL_PASSWORD.
 func openURL(_ context.Context, url string) (store.Backend, error) {
-	endpoints, prefix, err := place(strings.TrimPrefix(strings.TrimPrefix(url, "etcd"), ":"), os.Getenv("ETCDCTL_ENDPOINTS"))
+	cfg, prefix, err := configOf(strings.TrimPrefix(strings.TrimPrefix(url, "etcd"), ":"))
 	if err != nil {
 		return nil, err
 	}
-	cfg := clientv3.Config{Endpoints: endpoints}
+	return New(cfg, &Options{Prefix: prefix})
+}
+
+// configOf is what follows "etcd:", and what the environment has beside it.
+func configOf(rest string) (cfg clientv3.Config, prefix string, err error) {
+	if cfg.Endpoints, prefix, err = place(rest, os.Getenv("ETCDCTL_ENDPOINTS")); err != nil {
+		return cfg, "", err
+	}
 	name, password, found := strings.Cut(os.Getenv("ETCDCTL_USER"), ":")
 	if !found {
 		password = os.Getenv("ETCDCTL_PASSWORD")
 	}
 	cfg.Username, cfg.Password = name, password
-	if cfg.TLS, err = tlsConfig(endpoints); err != nil {
-		return nil, err
-	}
-	return New(cfg, &Options{Prefix: prefix})
+	cfg.TLS, err = tlsConfig(cfg.Endpoints)
+	return cfg, prefix, err
 }
 
 // place takes what follows "etcd:" apart. The endpoints are those of the environment where

@@ -34,6 +34,34 @@ func TestURLsOfEtcdAreTakenApart(t *testing.T) {
 	}
 }
 
+// The user is that of etcdctl's variables, whose password stands behind the name or in a variable of its own.
+//
+// Seen to fail without the variable of the password, and with it where the name has one.
+func TestUserOfEtcdIsThatOfItsVariables(t *testing.T) {
+	for _, name := range []string{"ETCDCTL_CACERT", "ETCDCTL_CERT", "ETCDCTL_KEY"} {
+		t.Setenv(name, "")
+	}
+	t.Setenv("ETCDCTL_ENDPOINTS", "env:1")
+	for _, c := range []struct{ user, password, wantName, wantPassword string }{
+		{"", "", "", ""},
+		{"root", "", "root", ""},
+		{"root", "secret", "root", "secret"},
+		{"root:a:b", "other", "root", "a:b"},
+		{"root:", "other", "root", ""},
+	} {
+		t.Setenv("ETCDCTL_USER", c.user)
+		t.Setenv("ETCDCTL_PASSWORD", c.password)
+		cfg, prefix, err := configOf("/shop")
+		if err != nil || cfg.Username != c.wantName || cfg.Password != c.wantPassword || prefix != "/shop" || !slices.Equal(cfg.Endpoints, []string{"env:1"}) || cfg.TLS != nil {
+			t.Errorf("with %q and %q: %q, %q, %q at %q, TLS %v, %v", c.user, c.password, cfg.Username, cfg.Password, prefix, cfg.Endpoints, cfg.TLS, err)
+		}
+	}
+	t.Setenv("ETCDCTL_CERT", filepath.Join(t.TempDir(), "none"))
+	if _, _, err := configOf("/shop"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a certificate of the client that is not there: %v", err)
+	}
+}
+
 // TLS is for https endpoints and for the variables of etcdctl, and what they name has to be there.
 func TestTLSOfEtcdIsAsItsVariablesSay(t *testing.T) {
 	for _, name := range []string{"ETCDCTL_CACERT", "ETCDCTL_CERT", "ETCDCTL_KEY"} {

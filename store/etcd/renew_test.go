@@ -85,8 +85,8 @@ func TestRenewalsGoOnBesideAMemberThatHangs(t *testing.T) {
 	leader := c.leader(c.members[0])
 	for _, m := range c.members {
 		if m != leader {
-			m.pause()
-			defer m.resume()
+			m.Pause()
+			defer m.Resume()
 			break
 		}
 	}

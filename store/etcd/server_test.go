@@ -4,6 +4,7 @@ package etcd_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -21,6 +22,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/tendhq/tend/store/etcd"
+	"github.com/tendhq/tend/store/storetest/campaign"
 )
 
 // server is the endpoint of the single member that most tests share, each under a
@@ -60,12 +62,12 @@ func TestMain(m *testing.M) {
 func startShared(dir string) (stop func(), err error) {
 	m := member{Name: "m0", Dir: dir, Client: loopback(), Peer: loopback()}
 	m.Cluster = m.Name + "=" + m.Peer
-	cmd := m.command()
-	stdin, err := cmd.StdinPipe() // the server ends when it is closed
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	p := &campaign.Process{Name: "etcd", Command: m.command, Failed: func(err error) {
+		fmt.Fprintln(os.Stderr, err) // also if it is long after the start
+		cancel(err)
+	}}
+	if err := p.Start(); err != nil {
 		return nil, err
 	}
 	server = strings.TrimPrefix(m.Client, "http://")
@@ -74,12 +76,12 @@ func startShared(dir string) (stop func(), err error) {
 		return nil, err
 	}
 	defer client.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	if _, err := client.Get(ctx, "ready"); err != nil {
-		return nil, err
+	ready, end := context.WithTimeout(ctx, patience)
+	defer end()
+	if _, err := client.Get(ready, "ready"); err != nil {
+		return nil, errors.Join(err, context.Cause(ready))
 	}
-	return func() { stdin.Close(); _ = cmd.Wait() }, nil
+	return p.Stop, nil
 }
 
 // etcdLeaves are goroutines that etcd's server leaves behind when it is closed: idle

@@ -27,7 +27,7 @@ func TestShardedServersTakeOver(t *testing.T) {
 		},
 		Restart: func() {
 			leader := c.leader(c.members[0])
-			leader.kill()
+			leader.Kill()
 			leader.start()
 		},
 	})

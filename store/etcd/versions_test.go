@@ -86,10 +86,7 @@ func startAlone(t *testing.T, binary string) *process {
 	t.Helper()
 	m := member{Name: "alone", Dir: t.TempDir(), Client: loopback(), Peer: loopback(), Binary: binary}
 	m.Cluster = m.Name + "=" + m.Peer
-	p := &process{t: t, cfg: m}
-	p.start()
-	t.Cleanup(func() { p.resume(); p.kill() })
-	return p
+	return newProcess(t, m)
 }
 
 func (p *process) host() string {
@@ -152,7 +149,7 @@ func TestWipedStoreRestartsWatchersWithASnapshot(t *testing.T) {
 			write(t, b, fmt.Sprint("lost", i))
 		}
 		r.upTo("lost19")
-		p.kill()
+		p.Kill()
 		if err := os.RemoveAll(p.data()); err != nil {
 			t.Fatal(err)
 		}
@@ -178,7 +175,7 @@ func TestOvertakenCopyRestartsWatchersWithASnapshot(t *testing.T) {
 		through := campaign.NewProxy(t, p.host())
 		b := openAt(t, through.Addr(), *(&etcd.Options{}).SetSilence(time.Second))
 		write(t, b, "kept")
-		p.kill()
+		p.Kill()
 		saved := filepath.Join(t.TempDir(), "copy")
 		if err := os.CopyFS(saved, os.DirFS(p.data())); err != nil {
 			t.Fatal(err)
@@ -189,7 +186,7 @@ func TestOvertakenCopyRestartsWatchersWithASnapshot(t *testing.T) {
 		r.upTo("lost")
 
 		through.Set(campaign.Reset)
-		p.kill()
+		p.Kill()
 		if err := errors.Join(os.RemoveAll(p.data()), os.CopyFS(p.data(), os.DirFS(saved)), private(p.data())); err != nil {
 			t.Fatal(err)
 		}
@@ -286,8 +283,8 @@ func (l lines) next(t *testing.T) string {
 func TestClusterThatDoesNotAnswerIsUnhealthy(t *testing.T) {
 	onVersions(t, func(t *testing.T, binary string) {
 		for name, c := range map[string]struct{ away, back func(*process) }{
-			"killed":  {(*process).kill, (*process).start},
-			"stopped": {func(p *process) { p.pause() }, func(p *process) { p.resume() }},
+			"killed":  {(*process).Kill, (*process).start},
+			"stopped": {func(p *process) { p.Pause() }, func(p *process) { p.Resume() }},
 		} {
 			t.Run(name, func(t *testing.T) {
 				p := startAlone(t, binary)

@@ -407,7 +407,7 @@ func TestDeclarationsSurviveKillsBetweenAnyTwoSteps(t *testing.T) {
 	}
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	ctx, stop := context.WithCancel(t.Context())
+	ctx, stop := context.WithCancel(campaign.Context(t))
 	defer stop()
 	var declared atomic.Int64
 	campaign.Until(ctx, stop, *declaresFor, func() bool { return declared.Load() >= 100 })

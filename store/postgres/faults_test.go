@@ -43,7 +43,7 @@ func TestServerUnderFaultsIsLinearizableAndItsWatchesAreGapless(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	hist := &campaign.History{Began: time.Now()}
-	ctx, stop := context.WithCancel(t.Context())
+	ctx, stop := context.WithCancel(campaign.Context(t))
 	defer stop()
 	// However slow the machine: a quiet test is no test.
 	campaign.Until(ctx, stop, *faultsFor, func() bool { return hist.Count() >= 500 })
@@ -57,7 +57,7 @@ func TestServerUnderFaultsIsLinearizableAndItsWatchesAreGapless(t *testing.T) {
 		b := backend(i)
 		work.Go(func() { hist.Client(ctx, b, i, rand.New(rand.NewPCG(seed, uint64(i)))) })
 	}
-	wctx, stopWatching := context.WithCancel(t.Context())
+	wctx, stopWatching := context.WithCancel(campaign.Context(t))
 	defer stopWatching()
 	var views []*campaign.Watched
 	for i := range 4 {

@@ -146,7 +146,7 @@ func TestLeaseCampaign(t *testing.T) {
 		workers = append(workers, newWorker(t, s, cfg, func(_ *campaign.Worker, line string) { trust.Hear(line) }))
 	}
 	log := new(campaign.Leases)
-	wctx, stopWatching := context.WithCancel(t.Context())
+	wctx, stopWatching := context.WithCancel(campaign.Context(t))
 	defer stopWatching()
 	watched := make(chan struct{})
 	go func() {
@@ -157,7 +157,7 @@ func TestLeaseCampaign(t *testing.T) {
 
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(campaign.Context(t))
 	defer cancel()
 	campaign.Until(ctx, cancel, *leasesFor, func() bool { return log.Moves() >= 5 })
 	r := rand.New(rand.NewPCG(seed, 1))

@@ -3,7 +3,6 @@
 package campaign
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,7 +10,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
-	"syscall"
 	"testing"
 	"time"
 
@@ -22,26 +20,32 @@ import (
 // again. Its TestMain reads the configuration from the environment, and the process ends
 // when its standard input does, see [UntilReleased].
 type Worker struct {
-	Name string
+	*Process
 
-	env     string // NAME=configuration
-	hear    func(w *Worker, line string)
 	proxies []*Proxy
-	cmd     *exec.Cmd
-	stdin   io.Closer
-	heard   chan struct{} // closed after the last line of the process
 }
 
 // NewWorker starts a process with the configuration, in JSON, in the environment variable
 // env, and passes each line of its standard output to hear, on one goroutine. Its
-// connections go through the proxies. It is killed when the test ends.
+// connections go through the proxies. It is killed when the test ends, and the test fails if it ends
+// by itself.
 func NewWorker(t testing.TB, name, env string, cfg any, proxies []*Proxy, hear func(w *Worker, line string)) *Worker {
 	t.Helper()
 	text, err := json.Marshal(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &Worker{Name: name, env: env + "=" + string(text), proxies: proxies, hear: hear}
+	w := &Worker{proxies: proxies}
+	w.Process = &Process{
+		Name: name,
+		Command: func() *exec.Cmd {
+			cmd := exec.Command(os.Args[0])
+			cmd.Env = append(os.Environ(), env+"="+string(text))
+			return cmd
+		},
+		Hear:   func(line string) { hear(w, line) },
+		Failed: func(err error) { t.Error(err) },
+	}
 	w.Start(t)
 	t.Cleanup(func() {
 		w.Resume()
@@ -53,52 +57,10 @@ func NewWorker(t testing.TB, name, env string, cfg any, proxies []*Proxy, hear f
 // Start starts the process again, after Kill or Stop.
 func (w *Worker) Start(t testing.TB) {
 	t.Helper()
-	w.cmd = exec.Command(os.Args[0])
-	w.cmd.Env = append(os.Environ(), w.env)
-	w.cmd.Stderr = os.Stderr
-	var err error
-	if w.stdin, err = w.cmd.StdinPipe(); err != nil {
+	if err := w.Process.Start(); err != nil {
 		t.Fatal(err)
 	}
-	out, err := w.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := w.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	heard := make(chan struct{})
-	w.heard = heard
-	go func() { // ends with the process
-		defer close(heard)
-		for lines := bufio.NewScanner(out); lines.Scan(); {
-			w.hear(w, lines.Text())
-		}
-	}()
 }
-
-// Kill ends the process as a power cut would, and returns after its last line was heard.
-func (w *Worker) Kill() {
-	_ = w.cmd.Process.Kill()
-	<-w.heard
-	_ = w.cmd.Wait()
-}
-
-// Stop tells the process to end, and returns after it has.
-func (w *Worker) Stop() {
-	w.stdin.Close()
-	<-w.heard
-	_ = w.cmd.Wait()
-}
-
-// Ended is closed after the last line of the process that Start started last.
-func (w *Worker) Ended() <-chan struct{} { return w.heard }
-
-// Pause freezes the process until Resume.
-func (w *Worker) Pause() { _ = w.cmd.Process.Signal(syscall.SIGSTOP) }
-
-// Resume ends Pause.
-func (w *Worker) Resume() { _ = w.cmd.Process.Signal(syscall.SIGCONT) }
 
 // Cut has the connections of the process carry nothing until Heal.
 func (w *Worker) Cut() { w.set(Blackhole) }

@@ -18,6 +18,7 @@ import (
 	"github.com/tendhq/tend/reconcile/lifecycle"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
+	"github.com/tendhq/tend/store/storetest/campaign"
 )
 
 type (
@@ -282,7 +283,7 @@ func (e *end) delete() {
 }
 
 func run(t *testing.T, name string, needed, users store.Backend, build builder, fail error) {
-	ctx, cancel := context.WithTimeoutCause(t.Context(), bound, errSlow)
+	ctx, cancel := context.WithTimeoutCause(campaign.Context(t), bound, errSlow)
 	t.Cleanup(cancel)
 	w := &world{there: map[string]bool{}, failed: make(chan struct{}), gate: make(chan struct{}), fail: fail}
 	need, user := newEnd(ctx, t, needed, "need-"+name, "need"), newEnd(ctx, t, users, "user-"+name, "user")
@@ -299,15 +300,17 @@ func run(t *testing.T, name string, needed, users store.Backend, build builder, 
 			t.Fatal(err)
 		}
 		running, stop := context.WithCancel(context.WithoutCancel(ctx))
-		done := make(chan error, 1)
-		go func() { done <- m.Run(running) }() // ended and received by the cleanup
+		done := make(chan struct{})
+		go func() { // ended and awaited by the cleanup
+			defer close(done)
+			if err := m.Run(running); err != nil || running.Err() == nil {
+				t.Errorf("the controllers ended: %v", err)
+			}
+		}()
 		t.Cleanup(func() {
 			stop()
 			select {
-			case err := <-done:
-				if err != nil {
-					t.Error(err)
-				}
+			case <-done:
 			case <-time.After(bound):
 				t.Errorf("the controllers did not stop in %v", bound)
 			}

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -59,9 +60,9 @@ func Run(t *testing.T, f Fleet) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &course{w: newWitness(*shards), kinds: all}
+	ctx, cancel := context.WithCancel(campaign.Context(t))
+	c := &course{ctx: ctx, w: newWitness(*shards), kinds: all}
 	c.create(t)
-	ctx, cancel := context.WithCancel(t.Context())
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	defer cancel()
@@ -126,6 +127,7 @@ func Run(t *testing.T, f Fleet) {
 // course is what happens to the servers.
 type course struct {
 	kinds
+	ctx   context.Context // ends with the test, and when the test has failed
 	w     *witness
 	names []string // of the servers
 
@@ -189,12 +191,14 @@ func (c *course) await(t *testing.T, what string, ready func(world) bool) {
 	defer tick.Stop()
 	limit := time.After(*patience)
 	for {
-		all, err := c.world(t.Context())
+		all, err := c.world(c.ctx)
 		if err == nil && ready(all) { // otherwise a leader may still have to be found
 			return
 		}
 		select {
 		case <-tick.C:
+		case <-c.ctx.Done():
+			t.Fatalf("%s: %v", what, context.Cause(c.ctx))
 		case <-limit:
 			behind := c.w.behind(all)
 			for _, name := range behind[:min(10, len(behind))] {
@@ -212,29 +216,35 @@ func baseName(i int) string { return fmt.Sprintf("base-%d", i%bases()) }
 
 // create makes the objects.
 func (c *course) create(t *testing.T) {
-	var wg sync.WaitGroup
-	next := make(chan int)
+	t.Helper()
+	ctx, cancel := context.WithTimeoutCause(c.ctx, *patience, fmt.Errorf("%v are over", *patience))
+	defer cancel()
 	create := func(s *things, o *thing) {
-		err := errors.New("not tried")
-		for err != nil && !errors.Is(err, store.ErrExists) && t.Context().Err() == nil { // a leader may still have to be found
-			_, err = s.Create(t.Context(), o)
+		_, err := s.Create(ctx, o)
+		for err != nil && !errors.Is(err, store.ErrExists) { // a leader may still have to be found
+			if ctx.Err() != nil {
+				t.Errorf("%s is not created: %v: %v", o.Name, context.Cause(ctx), err)
+				return
+			}
+			_, err = s.Create(ctx, o)
 		}
 	}
+	for i := 0; i < bases() && !t.Failed(); i++ {
+		create(c.bases, &thing{Meta: store.Meta{Name: baseName(i)}})
+	}
+	var next atomic.Int64
+	var wg sync.WaitGroup
 	for range 32 {
 		wg.Go(func() {
-			for i := range next {
+			for i := int(next.Add(1)) - 1; i < *keys && !t.Failed(); i = int(next.Add(1)) - 1 {
 				create(c.things, c.newThing(i))
 			}
 		})
 	}
-	for i := range bases() {
-		create(c.bases, &thing{Meta: store.Meta{Name: baseName(i)}})
-	}
-	for i := range *keys {
-		next <- i
-	}
-	close(next)
 	wg.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
 }
 
 // newThing is that of a number, made by the present turn.

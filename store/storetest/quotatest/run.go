@@ -3,6 +3,7 @@
 package quotatest
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"net/http/httptest"
@@ -37,25 +38,17 @@ func Run(t *testing.T, n int, b store.Backend, start func(c Config) *campaign.Wo
 	c := newCloud()
 	api := httptest.NewServer(c)
 	defer api.Close()
-	declare(t, n, b)
-	const killed = "server-0"
-	ended := make(chan string, s.servers)
+	ctx := campaign.Context(t)
+	declare(ctx, t, n, b)
 	launch := func(i int) *campaign.Worker {
-		w := start(Config{Name: fmt.Sprint("server-", i), URL: api.URL, PerSecond: s.perSecond, TTL: s.ttl, Members: 3, Workers: s.workers})
-		go func() { // ends with the process
-			<-w.Ended()
-			if w.Name != killed {
-				ended <- w.Name
-			}
-		}()
-		return w
+		return start(Config{Name: fmt.Sprint("server-", i), URL: api.URL, PerSecond: s.perSecond, TTL: s.ttl, Members: 3, Workers: s.workers})
 	}
 	all := []*campaign.Worker{launch(0), launch(1), launch(2)}
-	await(t, c, n/3, ended)
+	await(ctx, t, c, n/3)
 	all[0].Kill()
-	await(t, c, 2*n/3, ended)
+	await(ctx, t, c, 2*n/3)
 	all = append(all[1:], launch(3))
-	await(t, c, n, ended)
+	await(ctx, t, c, n)
 	for _, w := range all {
 		w.Stop()
 	}
@@ -68,8 +61,8 @@ func Run(t *testing.T, n int, b store.Backend, start func(c Config) *campaign.Wo
 	}
 }
 
-// await waits until so many resources were made, and fails if a server ends before.
-func await(t *testing.T, c *cloud, n int, ended <-chan string) {
+// await waits until so many resources were made, and fails when ctx ends before.
+func await(ctx context.Context, t *testing.T, c *cloud, n int) {
 	t.Helper()
 	stuck := time.NewTicker(patience)
 	defer stuck.Stop()
@@ -77,8 +70,8 @@ func await(t *testing.T, c *cloud, n int, ended <-chan string) {
 		select {
 		case <-c.when(n):
 			return
-		case name := <-ended:
-			t.Fatalf("%s has ended before there were %d resources", name, n)
+		case <-ctx.Done():
+			t.Fatalf("%v before there were %d resources", context.Cause(ctx), n)
 		case <-stuck.C:
 		}
 		c.mu.Lock()
@@ -92,7 +85,7 @@ func await(t *testing.T, c *cloud, n int, ended <-chan string) {
 }
 
 // declare declares n resources, several at a time.
-func declare(t *testing.T, n int, b store.Backend) {
+func declare(ctx context.Context, t *testing.T, n int, b store.Backend) {
 	t.Helper()
 	disks, err := store.New[spec, struct{}](b, kind, nil)
 	if err != nil {
@@ -103,7 +96,7 @@ func declare(t *testing.T, n int, b store.Backend) {
 	for range 64 {
 		writers.Go(func() {
 			for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
-				if _, err := disks.Create(t.Context(), &disk{Meta: store.Meta{Name: fmt.Sprintf("disk-%07d", i)}, Spec: spec{1}}); err != nil {
+				if _, err := disks.Create(ctx, &disk{Meta: store.Meta{Name: fmt.Sprintf("disk-%07d", i)}, Spec: spec{1}}); err != nil {
 					t.Error(err)
 					return
 				}

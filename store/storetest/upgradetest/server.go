@@ -90,8 +90,13 @@ func (v version[S]) start(t *testing.T, w *world, b store.Backend, name string) 
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	ended := make(chan error, 1)
-	go func() { ended <- m.Run(ctx) }() // ended and received by stop
+	ended := make(chan struct{})
+	go func() { // ended and awaited by stop
+		defer close(ended)
+		if err := m.Run(ctx); err != nil || ctx.Err() == nil {
+			t.Errorf("%s ended: %v", name, err)
+		}
+	}()
 	stopped := false
 	stop := func() {
 		if stopped {
@@ -99,9 +104,7 @@ func (v version[S]) start(t *testing.T, w *world, b store.Backend, name string) 
 		}
 		stopped = true
 		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		<-ended
 	}
 	t.Cleanup(stop)
 	return &server[S]{v, s, stop}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/storetest/campaign"
 )
 
 // patience bounds a hang. It measures nothing.
@@ -136,7 +137,7 @@ func (w *world) allLocked() (all []resource) {
 // await waits until ok, which is called with w.mu locked, and wants that nothing went wrong.
 func (w *world) await(t *testing.T, what string, ok func() (missing []string)) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeoutCause(campaign.Context(t), patience, fmt.Errorf("it did not happen in %v", patience))
 	defer cancel()
 	for {
 		w.mu.Lock()
@@ -152,7 +153,7 @@ func (w *world) await(t *testing.T, what string, ok func() (missing []string)) {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			t.Fatalf("%s: did not happen in %v: %q", what, patience, missing)
+			t.Fatalf("%s: %v: %q", what, context.Cause(ctx), missing)
 		}
 	}
 }
