@@ -57,9 +57,9 @@ func (p *Process) Start() error {
 				p.Hear(lines.Text())
 			}
 		}
-		err := cmd.Wait()
+		_ = cmd.Wait() // the state says it too, and what failed in copying counts for nothing
 		if !told.Load() {
-			p.Failed(fmt.Errorf("%s ended, though not told to: %v: %s", p.Name, err, *last))
+			p.Failed(fmt.Errorf("%s ended, though not told to: %v: %s", p.Name, cmd.ProcessState, *last))
 		}
 	}()
 	return nil
