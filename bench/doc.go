@@ -45,7 +45,7 @@
 //
 // # Finding your own settings
 //
-// Your own reconciler: reconciletest.Benchmark, which says what to change first. The families here
+// Your own reconciler: reconciletest.NewBenchmark, which says what to change first. The families here
 // take flags, after -args. -work says what a run does: none, context, cache, status, http, or its wait:
 //
 //	go test -C bench -run '^$' -bench 'Controller/.*/.*/impl=tend' -benchtime 1000x \

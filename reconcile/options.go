@@ -18,7 +18,7 @@ import (
 // copies them: one value may serve several controllers and be changed afterwards.
 // Times of more than a century count as a century.
 type Options[K comparable] struct {
-	// workers is how many keys are run at once. Default 8, at most 100,000. See
+	// Workers is how many keys are run at once. Default 8, at most 100,000. See
 	// SetWorkers.
 	Workers int
 	// Adapt lets the number of workers follow throttling and latency. Default:

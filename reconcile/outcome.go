@@ -22,7 +22,7 @@ const (
 	resultKinds
 )
 
-// counts says how many runs ended how since the controller was made. Panics and
+// Counts says how many runs ended how since the controller was made. Panics and
 // timeouts are counted beside what their runs count as.
 type Counts struct {
 	Success      uint64 `json:"success"`

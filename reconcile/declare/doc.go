@@ -23,7 +23,8 @@
 //   - The content is applied with [store.Store.Apply]: what is new is created, what differs
 //     updated, what is gone deleted. If more would be deleted than [Options.MaxDelete]
 //     allows, nothing is written, and the file waits for another content, or for a kick of
-//     its key, after which MaxDelete is asked again.
+//     its key ("tend kick"), after which MaxDelete is asked again. With the default, which
+//     always says the same, first delete by hand what may go ("tend delete").
 //   - An object of the file that others delete is created again. A field that the file declares and a
 //     program changes is changed back; one that the file leaves out stays as others fill it in, also by
 //     late initialisation of package external. A declared field that a person edited ([store.Store.UpdateByHand],

@@ -26,13 +26,13 @@ type BatchDeleter[S, T any] interface {
 	DeleteBatch(ctx context.Context, objects []*store.Object[S, T]) []error
 }
 
-// Outcome is how a call of a [NewBatch] ended for one item.
+// Outcome is how a call of the func that [NewBatch] returns ended for one item.
 type Outcome[R any] struct {
 	Value R
 	Err   error
 }
 
-// BatchOptions bounds what a [NewBatch] gathers. Zero fields mean the stated default.
+// BatchOptions bounds what [NewBatch] gathers. Zero fields mean the stated default.
 type BatchOptions struct {
 	// Wait is how long the first item of a batch waits for others; zero: 50 ms.
 	Wait time.Duration

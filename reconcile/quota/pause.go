@@ -247,5 +247,5 @@ func (b *budget) pauseLocked() {
 	if b.circuit.open && b.circuit.again.After(until) {
 		until = b.circuit.again
 	}
-	b.bucket.ThrottleUntil(until) // at once: after a Resume what waits in queues would run
+	b.bucket.ThrottleUntil(until) // at once: if the pause ended first, what waits in queues would run
 }

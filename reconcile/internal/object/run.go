@@ -243,7 +243,7 @@ func (r *Run[S, T]) reread(ctx context.Context) error {
 }
 
 // Message is what a condition says of an error. Secrets are taken out before the
-// Message is cut: half of one would not be found.
+// message is cut: half of one would not be found.
 func (r *Run[S, T]) Message(err error) string {
 	return r.store.Redact(err.Error(), r.first, r.stored, r.Object)
 }

@@ -14,7 +14,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // Two versions side by side, and a rollback. In fake time each step lasts for minutes, so that polls
-// and second looks come too. Seen to fail: without CheckNewer in lifecycle.Begin, and without it in For,
+// and second looks come too. Seen to fail: without CheckNewer in object.Begin, and without it in For,
 // version 1 writes an empty text over what version 2 wrote.
 //
 // promise S5
