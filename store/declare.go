@@ -118,7 +118,7 @@ func (s *core) declares(want, o object) (is bool) {
 			if sameJSON(valueAt(stored.plain, path), valueAt(d.spec.plain, path)) {
 				return false
 			}
-			_, yields := s.precedence.over(d.by, of.others(path, d.by))
+			_, yields := s.precedence.against(d.by, of.others(path, d.by))
 			return !yields
 		})
 		return err

@@ -391,8 +391,14 @@ func (p precedence) check(kind string) error {
 	return nil
 }
 
-// over reports whether a declarer takes a field over that others own, or leaves it to them.
-func (p precedence) over(by string, others []string) (wins, yields bool) {
+// before reports whether a declarer stands before another one: persons do not declare again.
+func (p precedence) before(by string) bool {
+	i := slices.Index(p, by)
+	return i >= 0 && slices.ContainsFunc(p[i+1:], func(behind string) bool { return behind != editOwner })
+}
+
+// against reports whether a declarer takes a field over that others own, or leaves it to them, which counts more.
+func (p precedence) against(by string, others []string) (wins, yields bool) {
 	mine := slices.Index(p, by)
 	wins = mine >= 0
 	for _, other := range others {
@@ -430,10 +436,10 @@ func (d fieldsDeclared) over(stored any, o owners) (e edits, refused []owned) {
 			same = sameJSON(valueAt(stored, there), valueAt(d.spec.plain, there)) // it encodes itself to what is like nothing
 		}
 		if itself, is := shape.CutItself(path); is && slices.ContainsFunc(refused, func(r owned) bool { return r.path == itself }) {
-			continue
+			continue // with the whole, which was refused
 		}
 		if !same && len(others) > 0 && !d.force {
-			if wins, yields := d.order.over(d.by, others); yields {
+			if wins, yields := d.order.against(d.by, others); yields {
 				continue
 			} else if !wins {
 				refused = append(refused, owned{path, others})
@@ -452,6 +458,9 @@ func (d fieldsDeclared) over(stored any, o owners) (e edits, refused []owned) {
 	for _, path := range mine {
 		if slices.ContainsFunc(d.paths, func(p string) bool { return overlap(p, path) }) {
 			continue
+		}
+		if d.order.before(d.by) {
+			continue // a declarer behind takes it as it is, and not as zero
 		}
 		itself, isItself := shape.CutItself(path)
 		if len(o.others(itself, d.by)) == 0 && (!isItself || !slices.ContainsFunc(d.paths, func(p string) bool { return within(p, itself) })) {

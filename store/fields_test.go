@@ -653,7 +653,7 @@ func TestAListThatGetsATagIsOwnedByItsElements(t *testing.T) {
 // The kind says whose value stands: a scaler's over the file's, and the file's over what a person edits. Both are no
 // conflict and come to rest, in whichever order they write; what is in no precedence stays a conflict.
 //
-// Seen to fail with a precedence that says nothing.
+// Seen to fail with a precedence that says nothing, and with a declarer that takes along what it leaves.
 //
 // promise S6
 func TestPrecedenceSaysWhoseValueStands(t *testing.T) {
@@ -697,6 +697,10 @@ func TestPrecedenceSaysWhoseValueStands(t *testing.T) {
 		}
 		_, err := s.ApplyFields(t.Context(), &disk{Meta: store.Meta{Name: "a"}, Spec: diskSpec{Size: 6}}, "another", false)
 		wantErr(t, "what is in no precedence", err, store.ErrOwned)
+		left := must[*disk](t)(s.ApplyFields(t.Context(), &disk{Meta: store.Meta{Name: "a"}}, "scaler", false))
+		wantSpec(t, left, diskSpec{Size: 5, Zone: "z"}) // and not zero until the file is applied again
+		wantSpec(t, declareText(t, s, `{"size":1,"zone":"z"}`), diskSpec{Size: 1, Zone: "z"})
+		wantSpec(t, declareText(t, s, `{"zone":"z"}`), diskSpec{Zone: "z"}) // persons do not declare again
 	})
 	for _, names := range [][]string{{"a", "a"}, {""}, {"a\x00"}} {
 		_, err := store.New(newMemory(t, nil), "disk", &store.Options[diskSpec, struct{}]{Precedence: names})

@@ -67,7 +67,8 @@ type Options[S, T any] struct {
 	Validate func(*Object[S, T]) error
 	// Precedence are the names of declarers, the strongest first, and "edit" for the edits by persons. A declaration
 	// takes over a field that others own if it stands before each of them, and leaves it to them, which is no
-	// conflict, if one stands before it. What an owner that is not in it has is [ErrOwned] to others without
+	// conflict, if one stands before it. What one that stands before others no longer declares stays as it is, for those
+	// behind it to take over. What an owner that is not in it has is [ErrOwned] to others without
 	// force, and so is each field of another owner where this is nil.
 	Precedence []string
 	// RequireGuard refuses every write whose context carries no guard

@@ -32,7 +32,7 @@ type Options[S, T any] struct {
 	Owner string
 	// MaxDelete is how many objects one content may delete, where the store has so many
 	// of this owner's. It is asked in each run: it may read what an operator has set for one
-	// content, who sets it back afterwards. Default: 10.
+	// content, and sets back afterwards. Default: 10.
 	MaxDelete func(stored int) int
 	// Every is how often the file is looked at. Default 1 s.
 	Every time.Duration

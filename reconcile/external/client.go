@@ -2,6 +2,7 @@ package external
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/tendhq/tend/reconcile"
@@ -101,7 +102,8 @@ func (a always[S, T]) Connect(context.Context, *store.Object[S, T]) (Client[S, T
 
 // ClientFuncs is a [Client] of funcs. A func that is needed and not set ends
 // the run with a terminal error that names it, before anything is done. It is a
-// Connector too: of itself. All workers then call the funcs, at the same time for
+// Connector too: of itself. A client that embeds it sets the funcs too, but for RotateFunc, in whose
+// place it may have a method. All workers then call the funcs, at the same time for
 // several objects.
 type ClientFuncs[S, T any] struct {
 	ObserveFunc func(ctx context.Context, o *store.Object[S, T]) (Observation, error)
@@ -153,7 +155,7 @@ func (f ClientFuncs[S, T]) Delete(ctx context.Context, o *store.Object[S, T]) er
 
 // Rotate calls RotateFunc.
 func (f ClientFuncs[S, T]) Rotate(ctx context.Context, o *store.Object[S, T]) error {
-	if err := f.lacks(doRotate); err != nil { // it is embedded in a client of another type
+	if err := f.lacks(doRotate); err != nil {
 		return err
 	}
 	return f.RotateFunc(ctx, o)
@@ -184,10 +186,13 @@ func (f ClientFuncs[S, T]) lacks(a action) error {
 		name, missing = "DeleteFunc", f.DeleteFunc == nil
 	}
 	if missing {
-		return reconcile.Terminal(fmt.Errorf("external: ClientFuncs.%s is needed and not set", name))
+		return reconcile.Terminal(fmt.Errorf("external: ClientFuncs.%s %w", name, errNotSet))
 	}
 	return nil
 }
+
+// errNotSet is what a func fails with that is needed and not set.
+var errNotSet = errors.New("is needed and not set")
 
 // lacking is what a client may say before it is called; see ClientFuncs.lacks.
 type lacking interface{ lacks(a action) error }

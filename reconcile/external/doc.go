@@ -70,7 +70,8 @@ package external
 // after the resource is gone and before the finalizer goes.
 //
 // A server without outputs keeps both fields when it writes. What it creates is as if there had been no
-// [Publisher], and what it deletes stays published.
+// [Publisher], and what it deletes stays published. A server of before
+// a create of unknown outcome kept outputs publishes them at once.
 //
 // Design notes.
 //

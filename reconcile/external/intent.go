@@ -72,12 +72,12 @@ func (a *attempt[S, T]) create(ctx, calls context.Context) (reason string, err e
 		return reasonStoreFailed, fmt.Errorf("status before the create: %w", err)
 	}
 	was := a.Stored().Intent
-	same := a.view.phase == pending && a.o.Naming == ByUs // there is one resource at most, whichever of the creates makes it
-	a.owed = was.OutputsDue || !same && was.Outputs != (store.Outputs{})
+	sameResource := a.view.phase == pending && a.o.Naming == ByUs // there is one at most, whichever of the creates makes it
+	a.owed = was.OutputsDue || !sameResource && was.Outputs != (store.Outputs{})
 	if err := a.WriteIntent(ctx, func(o *store.Object[S, T]) error {
 		o.Intent = begun(o.Intent, a.locationOf(o), wall.Now())
 		o.Intent.OutputsDue = a.o.Publisher != nil
-		if !same {
+		if !sameResource {
 			o.Intent.Outputs = store.Outputs{}
 		}
 		return nil
@@ -97,7 +97,7 @@ func (a *attempt[S, T]) create(ctx, calls context.Context) (reason string, err e
 	}
 	err = a.try(ctx, calls, callCreate, o, a.client.Create)
 	if a.o.ExclusiveCreate && errors.Is(err, ErrExists) {
-		return reasonCreateFailed, fmt.Errorf("create: %w", err) // it stays pending until a look shows whose it is
+		return reasonCreateFailed, a.dueAsBefore(ctx, fmt.Errorf("create: %w", err)) // it stays pending until a look shows whose it is
 	}
 	if isUnknown(calls, err) {
 		err = fmt.Errorf("create, outcome unknown: %w", err) // it stays pending
@@ -129,17 +129,23 @@ func (a *attempt[S, T]) recordLocation(ctx context.Context) error {
 }
 
 // madeNothing records that the try failed. Where an earlier one is unresolved the create
-// stays pending, for no longer than without this try.
+// stays pending, for no longer than without this try, and what that one returned stays on record.
 func (a *attempt[S, T]) madeNothing(ctx context.Context, o *store.Object[S, T], err error) error {
 	if a.unresolved() {
-		if !a.owed && a.Stored().Intent.OutputsDue {
-			err = a.keepOutputs(ctx, o, true, err)
-		}
+		err = a.dueAsBefore(ctx, err)
 		stored := a.Stored()
 		a.seen.keep(stored.Key(), stored.UID, stored.Intent)
 		return err
 	}
 	return errors.Join(err, a.outcome(ctx, o, false))
+}
+
+// dueAsBefore takes back that outputs of this try are due, which made nothing. Those of an earlier one are as they were.
+func (a *attempt[S, T]) dueAsBefore(ctx context.Context, err error) error {
+	if a.owed || !a.Stored().Intent.OutputsDue {
+		return err
+	}
+	return a.keepOutputs(ctx, a.Stored(), true, err)
 }
 
 // unresolved says that an earlier try may have made the resource: that it cannot be

@@ -48,8 +48,8 @@ func rotatorOf[S, T any](c Client[S, T]) (Rotator[S, T], bool) {
 		return rotatorOf(c.Client)
 	}
 	r, ok := c.(Rotator[S, T])
-	if l, is := c.(lacking); is { // funcs, or a client that embeds them: they all have the method
-		ok = ok && l.lacks(doRotate) == nil
+	if f, is := c.(ClientFuncs[S, T]); is {
+		ok = f.RotateFunc != nil
 	}
 	return r, ok
 }
@@ -85,16 +85,23 @@ func (a *attempt[S, T]) unready(ctx context.Context) error {
 	}
 	o := a.Object
 	conditions, phase, observed := slices.Clone(o.Conditions), o.Phase, o.ObservedGeneration
-	o.SetProgressing(reasonNotPublished, "a call was begun that may replace what is published")
+	a.notReady()
 	err := a.WriteStatus(ctx)
 	o.Conditions, o.Phase, o.ObservedGeneration = conditions, phase, observed
 	return err
 }
 
-// announceOutputs records that a call is about to change what the outputs are. From then on they are
-// lost, until those that it returns are on record.
-func (a *attempt[S, T]) announceOutputs(ctx context.Context) error {
-	if err := a.unready(ctx); err != nil {
+// notReady says so of an object whose stored condition may be that of unready.
+func (a *attempt[S, T]) notReady() {
+	if was, _ := a.Stored().Condition(store.ConditionReady); was.Reason == reasonNotPublished || was.Status == store.True {
+		a.Object.SetProgressing(reasonNotPublished, "a call was begun that may replace what is published")
+	}
+}
+
+// announceOutputs records that a call is about to change what the outputs are: that the object is not Ready, and, if
+// they are not due yet, that they are. From then on they are lost, until those that it returns are on record.
+func (a *attempt[S, T]) announceOutputs(ctx context.Context, due bool) error {
+	if err := a.unready(ctx); err != nil || !due {
 		return err
 	}
 	return a.WriteIntent(ctx, func(o *store.Object[S, T]) error {
@@ -133,8 +140,8 @@ func (a *attempt[S, T]) persistOutputs(ctx context.Context, given store.Outputs,
 // updateIt calls Update, and persists what it returned.
 func (a *attempt[S, T]) updateIt(ctx, calls context.Context) (reason string, err error) {
 	earlier, announced := a.Stored().Intent.OutputsDue, a.view.seen.Rotates && a.o.Publisher != nil
-	if announced && !earlier {
-		if err := a.announceOutputs(ctx); err != nil {
+	if announced {
+		if err := a.announceOutputs(ctx, !earlier); err != nil {
 			return reasonStoreFailed, fmt.Errorf("outputs: %w", err)
 		}
 	}
@@ -143,6 +150,9 @@ func (a *attempt[S, T]) updateIt(ctx, calls context.Context) (reason string, err
 	called := calls.Err() == nil
 	if err := a.try(ctx, calls, callUpdate, o, a.client.Update); err != nil {
 		nothing := announced && !earlier && (!called || ratelimit.IsThrottled(err))
+		if nothing { // not Ready until it has been called, or each try would store that it is, and that it is not
+			a.notReady()
+		}
 		return reasonUpdateFailed, a.keepOutputs(ctx, o, nothing, fmt.Errorf("update: %w", err))
 	}
 	o.Conditions = a.store.RedactConditions(o)
@@ -167,9 +177,14 @@ func (a *attempt[S, T]) keepOutputs(ctx context.Context, o *store.Object[S, T], 
 
 // rotateIt replaces outputs that were lost.
 func (a *attempt[S, T]) rotateIt(ctx, calls context.Context) (reason string, err error) {
+	if err := a.announceOutputs(ctx, false); err != nil {
+		return reasonStoreFailed, fmt.Errorf("outputs: %w", err)
+	}
 	rotator, _ := rotatorOf(a.client)
 	o := a.forClient()
-	if err := a.try(ctx, calls, callRotate, o, rotator.Rotate); err != nil {
+	if err := a.try(ctx, calls, callRotate, o, rotator.Rotate); errors.Is(err, errNotSet) {
+		return "", nil // it embeds ClientFuncs and does not rotate: they stay lost
+	} else if err != nil {
 		return reasonRotateFailed, a.keepOutputs(ctx, o, false, fmt.Errorf("rotate: %w", err))
 	}
 	if err := a.persistOutputs(ctx, o.Intent.Outputs, false, func(*store.Object[S, T]) {}); err != nil {
@@ -231,10 +246,12 @@ func (a *attempt[S, T]) callPublisher(ctx context.Context, call func(context.Con
 // missesOutputs says why what readers of the publication find may not be what the resource has; empty: it is.
 func (a *attempt[S, T]) missesOutputs() (reason, message string) {
 	switch i := a.Stored().Intent; {
-	case a.o.Publisher == nil || a.Stored().Deleting() || i.Unresolved():
+	case a.o.Publisher == nil || a.Stored().Deleting():
 		return "", ""
-	case i.Outputs != (store.Outputs{}):
+	case i.Outputs != (store.Outputs{}) && (!i.Unresolved() || a.view.seen.Exists):
 		return reasonNotPublished, "what the create or an update returned is stored, and not published yet"
+	case i.Unresolved():
+		return "", ""
 	case a.lost(i, a.view.seen):
 		return reasonOutputsLost, "what the create or an update returned was not stored: a client that is a Rotator replaces it, an update that sets outputs does too, and so does a resource that is created again; by hand: make another, publish it, and run \"tend outputs-restored\""
 	}

@@ -332,7 +332,7 @@ func (a *attempt[S, T]) connected(ctx, calls context.Context) (reconcile.Result,
 		}
 		a.view.rotates = a.rotates(a.client, a.Stored(), a.view.seen)
 		next = decide(a.view)
-		if l, ok := a.client.(lacking); ok {
+		if l, ok := a.client.(lacking); ok && next != doRotate { // that it can was asked
 			if err := l.lacks(next); err != nil {
 				return a.fail(ctx, reasonOf[next], err)
 			}
