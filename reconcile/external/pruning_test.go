@@ -233,7 +233,7 @@ func TestPruningIsOneServersWork(t *testing.T) {
 // A prune that failed is made again after a minute, or after the interval if that is less; one that a
 // quota put off is never made at once.
 //
-// Seen to fail with the minute or the interval alone, and without a least pause.
+// Seen to fail with the minute or the interval alone.
 func TestPruningThatFailedIsMadeAgain(t *testing.T) {
 	bucket, err := ratelimit.NewBucket("cloud", 1, 1)
 	ok(t, err)
