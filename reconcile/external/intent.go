@@ -97,7 +97,9 @@ func (a *attempt[S, T]) create(ctx, calls context.Context) (reason string, err e
 	}
 	err = a.try(ctx, calls, callCreate, o, a.client.Create)
 	if a.o.ExclusiveCreate && errors.Is(err, ErrExists) {
-		return reasonCreateFailed, a.dueAsBefore(ctx, fmt.Errorf("create: %w", err)) // it stays pending until a look shows whose it is
+		// It stays pending until a look shows whose it is. The client may have tried twice, and met what its
+		// first try made: the outputs of this create stay due.
+		return reasonCreateFailed, fmt.Errorf("create: %w", err)
 	}
 	if isUnknown(calls, err) {
 		err = fmt.Errorf("create, outcome unknown: %w", err) // it stays pending

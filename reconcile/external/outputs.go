@@ -273,7 +273,7 @@ func (a *attempt[S, T]) endOutputs(ctx context.Context, res reconcile.Result, er
 	case a.unpublished == nil:
 		return res, err
 	case err != nil: // its class counts
-		return res, fmt.Errorf("%w; also: publish the outputs: %v", err, a.unpublished) //nolint:errorlint // see above
+		return res, fmt.Errorf("%w; also: publish the outputs: %v", err, a.unpublished) //nolint:errorlint // the class of the run's own error counts
 	case errors.Is(a.unpublished, reconcile.ErrTerminal): // the resource is looked after all the same
 		a.unpublished = errors.New(a.unpublished.Error())
 	}

@@ -399,8 +399,8 @@ func TestConditionOfObserveShowsNoOutputs(t *testing.T) {
 // person, and not before. Where an earlier create may have made what is found it is lost.
 //
 // Seen to fail with outputs of creates of known outcome alone, with a publication that does not wait, with those of a
-// create that made nothing, and with a second create that fails, or meets the resource of the first, and whose outputs,
-// made before the call, are taken for those of the first, or which makes them due.
+// create that made nothing, with a second create that fails and whose outputs, made before the call, are taken for those
+// of the first, and with one that meets the resource and leaves nothing due.
 func TestOutputsOfACreateOfUnknownOutcome(t *testing.T) {
 	answer := func(a objects.Answer, name string) func(*testing.T, *world) {
 		return func(t *testing.T, w *world) { must(objects.Of(w.store).Answer(t.Context(), key, a, name)) }
@@ -414,7 +414,7 @@ func TestOutputsOfACreateOfUnknownOutcome(t *testing.T) {
 	}{
 		"found by its name":           {external.ByUs, nil, nil, "of create 1", ""},
 		"a second create fails":       {external.ByUs, errors.New("403"), nil, "of create 1", ""},
-		"a second create meets it":    {external.ByUs, external.ErrExists, nil, "of create 1", ""},
+		"a second create meets it":    {external.ByUs, external.ErrExists, nil, "of create 1", external.ReasonOutputsLost}, // or what its own first try made
 		"nor is the second one known": {external.ByUs, external.Unknown(errors.New("502")), nil, "of create 1", external.ReasonOutputsLost},
 		"a person knows it":           {external.ByCloud, nil, answer(objects.Created, "r-1"), "of create 1", ""},
 		"a person knows of none":      {external.ByCloud, nil, answer(objects.NotCreated, ""), "", ""},

@@ -39,7 +39,11 @@ func TestFailing(t *testing.T) {
 	if what == "" {
 		t.Skip("run by TestRunEndsWithTheReasonWhenWhatItNeedsFails")
 	}
-	var b store.Backend = must(memory.New(nil))(t)
+	var b store.Backend
+	b, err := memory.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	worker := func(name string) *campaign.Worker {
 		return campaign.NewWorker(t, name, brokenEnv, "", nil, func(*campaign.Worker, string) {})
 	}
@@ -74,15 +78,5 @@ func TestRunEndsWithTheReasonWhenWhatItNeedsFails(t *testing.T) {
 				t.Errorf("%v; want a failure that says %q: %s", err, with.want, out)
 			}
 		})
-	}
-}
-
-func must[V any](v V, err error) func(*testing.T) V {
-	return func(t *testing.T) V {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
 	}
 }
