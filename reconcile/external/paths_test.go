@@ -157,41 +157,51 @@ func TestCreateMayEditOnlyAnnotationsAndTheName(t *testing.T) {
 //
 // Seen to fail: the time of the rotation was dropped, so that each look had the password rotated.
 func TestStatusThatAnUpdateSetsIsStored(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
-		var fails error
-		f, calls := funcs(func(f *external.ClientFuncs[diskSpec, diskStatus]) {
-			f.ObserveFunc = func(_ context.Context, o *disk) (external.Observation, error) {
-				return external.Observation{Exists: true, UpToDate: o.Status.State == "rotated"}, nil
-			}
-			f.UpdateFunc = func(_ context.Context, o *disk) error {
-				o.Status.State = "rotated"
-				o.SetCondition(store.Condition{Type: "Rotated", Status: store.True, Reason: "Asked"})
-				o.SetProgressing("Restarting", "")
-				o.Spec.Size, o.Intent.ExternalName, o.Labels = "edited", "edited", map[string]string{"a": "b"}
-				return fails
-			}
+	for name, o := range map[string]*memory.Options{"values": nil, "bytes": {Encode: true}} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				w.backend = must(memory.New(o))
+				w.restart(nil)
+				statusThatAnUpdateSetsIsStored(t, w)
+			})
 		})
-		w.with(f)
-		w.declare()
-		fails = errDisk
-		w.fails()
-		if o := w.get(); o.Status.State != "" || len(o.Conditions) != 1 || o.Phase != "" {
-			t.Errorf("after an update that failed: %+v, want none of its edits", o)
+	}
+}
+
+func statusThatAnUpdateSetsIsStored(t *testing.T, w *world) {
+	var fails error
+	f, calls := funcs(func(f *external.ClientFuncs[diskSpec, diskStatus]) {
+		f.ObserveFunc = func(_ context.Context, o *disk) (external.Observation, error) {
+			return external.Observation{Exists: true, UpToDate: o.Status.State == "rotated"}, nil
 		}
-		fails = nil
-		w.run()
-		o := w.get()
-		if c, _ := o.Condition("Rotated"); o.Status.State != "rotated" || c.Status != store.True || o.Phase != store.PhaseProgressing {
-			t.Errorf("after the update: status %+v, phase %q, conditions %+v; want what it set", o.Status, o.Phase, o.Conditions)
+		f.UpdateFunc = func(_ context.Context, o *disk) error {
+			o.Status.State = "rotated"
+			o.SetCondition(store.Condition{Type: "Rotated", Status: store.True, Reason: "Asked"})
+			o.SetProgressing("Restarting", "")
+			o.Spec.Size, o.Intent.ExternalName, o.Labels = "edited", "edited", map[string]string{"a": "b"}
+			return fails
 		}
-		if o.Spec.Size != "1" || o.Intent.ExternalName != "" || o.Labels != nil {
-			t.Errorf("stored: %+v, want no other edit", o)
-		}
-		*calls = nil
-		w.run()
-		wantSlice(t, "calls of the next run", *calls, []string{"Observe", "Close"})
-		w.wantCondition(store.ConditionReady, store.True, "")
 	})
+	w.with(f)
+	w.declare()
+	fails = errDisk
+	w.fails()
+	if o := w.get(); o.Status.State != "" || len(o.Conditions) != 1 || o.Phase != "" {
+		t.Errorf("after an update that failed: %+v, want none of its edits", o)
+	}
+	fails = nil
+	w.run()
+	o := w.get()
+	if c, _ := o.Condition("Rotated"); o.Status.State != "rotated" || c.Status != store.True || o.Phase != store.PhaseProgressing {
+		t.Errorf("after the update: status %+v, phase %q, conditions %+v; want what it set", o.Status, o.Phase, o.Conditions)
+	}
+	if o.Spec.Size != "1" || o.Intent.ExternalName != "" || o.Labels != nil {
+		t.Errorf("stored: %+v, want no other edit", o)
+	}
+	*calls = nil
+	w.run()
+	wantSlice(t, "calls of the next run", *calls, []string{"Observe", "Close"})
+	w.wantCondition(store.ConditionReady, store.True, "")
 }
 
 // The edits of a client that are not kept are named at debug level, without their values.
