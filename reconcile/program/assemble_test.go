@@ -302,3 +302,25 @@ func TestWhoOpensAStoreClosesIt(t *testing.T) {
 		}
 	}
 }
+
+// Objects that ForOptions.Only leaves to other controllers are none that a program waits for: nothing
+// here ever runs them.
+//
+// Before, a program with Once waited for them for ever.
+func TestOnceWaitsForNoObjectOfAnotherController(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, sites := newProgram(nil)
+		sites.Reconcile(func(ctx context.Context, s *shop) (reconcile.Result, error) {
+			s.SetReady()
+			_, err := sites.UpdateStatus(ctx, s)
+			return reconcile.Result{}, err
+		}, &reconcile.ForOptions[plan, held]{Only: func(s *shop) bool { return s.Labels["class"] == "mine" }})
+		for name, class := range map[string]string{"a": "mine", "b": "other"} {
+			_, err := sites.Create(t.Context(), &shop{Meta: store.Meta{Name: name, Labels: map[string]string{"class": class}}})
+			p.Check(err)
+		}
+		if err := p.Run(t.Context(), &program.Options{Once: true, Timeout: time.Hour}); err != nil {
+			t.Errorf("it ended with %v", err)
+		}
+	})
+}

@@ -40,6 +40,7 @@ type KindOptions[S, T any] struct {
 type Kind[S, T any] struct {
 	cache *cache.Cache[S, T]
 	o     KindOptions[S, T]
+	only  func(o *store.Object[S, T]) bool // which objects the controller is about: see reconcile.ForOptions; nil: all
 
 	mu      sync.Mutex // guards what follows
 	tracked bool
@@ -249,6 +250,9 @@ func (k *Kind[S, T]) look(list bool) (p Progress, left []Left) {
 		if _, is := broken[o.Key()]; is {
 			continue // this is an earlier version of it
 		}
+		if !k.isFor(o) {
+			continue // no run here would confirm it
+		}
 		l, done := k.judge(o, n)
 		switch {
 		case o.Deleting():
@@ -285,6 +289,15 @@ func (k *Kind[S, T]) look(list bool) (p Progress, left []Left) {
 	k.mu.Unlock()
 	sortLeft(left)
 	return p, left
+}
+
+// isFor reports whether the controller is about an object. One at which only panics is: its run fails for that.
+func (k *Kind[S, T]) isFor(o *store.Object[S, T]) bool {
+	is := true
+	if k.only == nil {
+		return is
+	}
+	return contain.Apart(func() error { is = k.only(o); return nil }) != nil || is
 }
 
 // unreadable is what is left of an object that cannot be decoded: no run does anything about it.

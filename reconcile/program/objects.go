@@ -91,7 +91,7 @@ func (k *Objects[S, T]) Cache() *cache.Cache[S, T] { return k.cache }
 func (k *Objects[S, T]) Controller() *reconcile.Controller[reconcile.Request] { return k.controller }
 
 // Reconcile has f called for each object, by the controller that [reconcile.ForCache] makes. O
-// may be nil; its Cache must be.
+// may be nil; its Cache must be. Objects that o.Only leaves to others are not waited for.
 func (k *Objects[S, T]) Reconcile(f func(context.Context, *store.Object[S, T]) (reconcile.Result, error), o *reconcile.ForOptions[S, T]) {
 	var opts reconcile.ForOptions[S, T]
 	if o != nil {
@@ -103,6 +103,7 @@ func (k *Objects[S, T]) Reconcile(f func(context.Context, *store.Object[S, T]) (
 		k.program.note(err)
 		return
 	}
+	k.progress.only = opts.Only
 	k.take(c.Controller, nil, opts.Placement != nil)
 }
 
