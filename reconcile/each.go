@@ -22,8 +22,8 @@ import (
 // 500 ms to 1 min, never later than the interval, and not before the time of a ratelimit.Throttled.
 //
 // A list that is empty where the one before was not, or that lacks more than half of the
-// keys and more than ten, takes none for gone either, until the next list that does not fail
-// lacks them too. Both are logged. [EachOptions].MaxGone refuses more.
+// keys and more than ten, takes none for gone either, until another list that does not fail
+// lacks them too, half an interval later at least: a server that gains a shard lists at once. Both are logged. [EachOptions].MaxGone refuses more.
 //
 // What vanished while the process was down, or while the key's shard was on its way from
 // one server to another, is not reported, because nothing remembers it. Where that matters,

@@ -317,6 +317,36 @@ func TestEachTakesManyKeysForGoneOnlyWhenTwoListsLackThem(t *testing.T) {
 	})
 }
 
+// A server that gains a shard lists again at once. That is within the same trouble of the cloud, and no second
+// list that agrees.
+//
+// Before, the keys were taken for gone a second after the first list that lacked them.
+func TestListForAGainedShardConfirmsNoLoss(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		all := map[string][]int{"a": {1}, "b": {1}}
+		l, p := &listed{want: all}, newHandPlaced(2)
+		start(t, each(t, l, &reconcile.Options[string]{Placement: p, Hash: func(k string) uint64 { return uint64(k[0]) }}))
+		p.give(0)
+		rest(time.Minute)
+		l.edit(func() { l.want = nil })
+		rest(time.Minute)
+		p.give(1)
+		p.take(1)
+		p.give(1)
+		l.edit(func() { l.want = all })
+		rest(time.Minute)
+		if ran := l.ran(); slices.ContainsFunc(ran, func(r string) bool { return strings.HasSuffix(r, "gone") }) {
+			t.Errorf("ran %q, want no key gone", ran)
+		}
+		l.edit(func() { l.want = nil })
+		l.ran()
+		rest(3 * time.Minute)
+		if ran := l.ran(); !slices.Contains(ran, "a gone") || !slices.Contains(ran, "b gone") {
+			t.Errorf("ran %q, want both keys gone after two lists an interval apart", ran)
+		}
+	})
+}
+
 func TestEachTakesFewKeysForGoneAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := &listed{want: map[string][]int{"a": {1}, "b": {1}, "c": {1}}}

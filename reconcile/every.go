@@ -44,6 +44,8 @@ type polled[K comparable, V any] struct {
 	// What follows is for Each, and belongs to the source's goroutine.
 	maxGone func(known int) int // nil: as many as there are
 	lacking map[K]V             // what the list before lacked and was not taken for gone
+	since   time.Time           // the list that lacked all of these first
+	apart   time.Duration       // the least time between two lists that agree
 }
 
 // value is a copy of the value of a key in the latest list; nil: that does not have the key.
@@ -65,6 +67,7 @@ func (p *polled[K, V]) exists(key K) bool {
 // failure is reported to the sink, and tried again with backoff, never later than the
 // interval.
 func (p *polled[K, V]) source(name string, interval time.Duration) Source[K] {
+	p.apart = interval / 2 // a list after an interval is later than that, one for a gained shard may not be
 	return Source[K]{Name: name, exists: p.exists, Run: func(ctx context.Context, to Sink[K]) error {
 		out, backoff := outletOf(to), restarts()
 		out.feed.cannotList()
@@ -159,8 +162,8 @@ var errTooManyGone = errors.New("more keys are gone than EachOptions.MaxGone all
 
 // keep puts back into a list what it lacks and what is not to be taken for gone yet. The API
 // of a cloud that answers with an empty list, or with the first page alone, is no reason to
-// remove everything: what many keys' end hangs on has to be missing twice. It returns an
-// error if MaxGone keeps them.
+// remove everything: what many keys' end hangs on has to be missing twice, half an interval
+// apart at least. It returns an error if MaxGone keeps them.
 func (p *polled[K, V]) keep(now, known map[K]V, feed *feed[K]) error {
 	lacking, confirmed := make(map[K]V), true
 	for key := range known {
@@ -187,6 +190,9 @@ func (p *polled[K, V]) keep(now, known map[K]V, feed *feed[K]) error {
 		return fmt.Errorf("the list lacks %d of %d keys: %w (%d)", len(lacking), len(known), errTooManyGone, most)
 	case doubtful && !confirmed:
 		feed.of.k.log().Warn("reconcile: the list lacks so many keys that a second one has to agree before they are taken for gone", attrs...)
+		p.since = time.Now()
+		fallthrough
+	case doubtful && time.Since(p.since) < p.apart:
 		maps.Copy(now, lacking)
 		p.lacking = lacking
 		return nil
