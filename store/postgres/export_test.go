@@ -46,6 +46,18 @@ func (b *backend) Sending() bool {
 	return b.batch.sending
 }
 
+// FillWriters makes all sessions that change the store.
+func (b *backend) FillWriters(ctx context.Context) error {
+	for range writerConns {
+		conn, err := b.writers.Acquire(ctx)
+		if err != nil {
+			return err
+		}
+		defer conn.Release()
+	}
+	return nil
+}
+
 // Queued counts the Commits that wait for the next transaction.
 func (b *backend) Queued() int {
 	return b.batch.queued()
