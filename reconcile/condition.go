@@ -109,8 +109,7 @@ func (s *supervisor[K]) condition() condition {
 	c.Queue = s.k.q.Stats().States
 	c.Runs, _ = s.pool.totals()
 
-	unplaced := healthOf(ungrouped(v.place)) // the store of its leases
-	ill := []error{unplaced}
+	ill := []error{healthOf(ungrouped(v.place))} // the store of its leases
 	if stopped {
 		ill = append(ill, errStopped)
 	}
@@ -139,6 +138,7 @@ func (s *supervisor[K]) condition() condition {
 	c.health = errors.Join(ill...)
 	c.Error = textOf(c.health)
 
+	unplaced := readyOf(ungrouped(v.place))
 	what, why := s.sources.unsynced()
 	switch {
 	case now == stateNew:

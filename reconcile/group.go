@@ -100,3 +100,11 @@ func ungrouped(p lease.Placement) lease.Placement {
 	}
 	return p
 }
+
+// readyOf asks what keeps a placement from working: its Ready, or where it has none its Health.
+func readyOf(p lease.Placement) error {
+	if r, ok := p.(interface{ Ready() error }); ok {
+		return r.Ready()
+	}
+	return healthOf(p)
+}

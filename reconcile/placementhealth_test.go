@@ -69,6 +69,43 @@ func TestHealthSaysThatTheStoreOfTheLeasesIsUnavailable(t *testing.T) {
 	})
 }
 
+// A store that warns, as an etcd cluster that nears its quota, serves its leases: servers that were taken
+// out of service for it would help nothing.
+//
+// promise S7. Before, Ready of each controller with a placement failed by a warning.
+func TestWarningOfTheStoreOfTheLeasesIsNoOutage(t *testing.T) {
+	for name, placement := range map[string]func(store.FullBackend) (lease.Placement, error){
+		"singleton": func(b store.FullBackend) (lease.Placement, error) { return lease.NewSingleton(b, "jobs", nil) },
+		"manual":    func(b store.FullBackend) (lease.Placement, error) { return manual(t, b), nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				b := &warning{FullBackend: newBackend(t)}
+				m := reconcile.Manager{Placement: must[lease.Placement](t)(placement(b))}
+				if err := m.Register(newControllerNamed(t, "one")); err != nil {
+					t.Fatal(err)
+				}
+				run := start(t, &m)
+				pass(time.Second)
+				if bad := notOK(m.Ready()); len(bad) > 0 {
+					t.Errorf("Ready: %v", bad)
+				}
+				if says := strings.Join(notOK(m.Health()), "; "); !strings.Contains(says, "nearly full") {
+					t.Errorf("Health: %s, want the warning", says)
+				}
+				if err := run.end(); err != nil {
+					t.Fatal(err)
+				}
+			})
+		})
+	}
+}
+
+// warning is a backend that serves, and warns.
+type warning struct{ store.FullBackend }
+
+func (*warning) Health() error { return errors.New("nearly full") }
+
 // A host that elects by itself says that this server holds the lease, and the store does not
 // take that: Health says why nothing runs.
 func TestHealthSaysThatTheTermOfAHostIsNotAccepted(t *testing.T) {

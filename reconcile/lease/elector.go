@@ -222,6 +222,28 @@ func (e *elector) Health() error {
 	if err := store.Health(e.backend); err != nil {
 		return fmt.Errorf("lease: %s: %w", e.title, err)
 	}
+	return e.granted()
+}
+
+// Ready is Health without what the backend only warns of: it serves.
+func (e *elector) Ready() error {
+	if err := unavailable(e.backend); err != nil {
+		return fmt.Errorf("lease: %s: %w", e.title, err)
+	}
+	return e.granted()
+}
+
+// unavailable is why a backend cannot serve; nil: it serves, and may warn.
+func unavailable(b store.Backend) error {
+	err := store.Health(b)
+	if _, is := errors.AsType[*store.UnavailableError](err); !is {
+		return nil
+	}
+	return err
+}
+
+// granted is why no lease is granted although the backend may answer.
+func (e *elector) granted() error {
 	if w := e.without.Load(); w != nil && errors.Is(w.Err, errClocks) {
 		return fmt.Errorf("lease: %s: since %s: %w", e.title, w.Since.Format(time.RFC3339), w.Err)
 	} else if w != nil {

@@ -85,8 +85,12 @@ func (m *Manual) Lease(int) Lease { return m.state }
 // Health returns what the backend says of itself, or why this server does not hold the
 // lease although the host says so: another one has a higher term, or the store did not take
 // the term.
-func (m *Manual) Health() error {
-	err := store.Health(m.backend)
+func (m *Manual) Health() error { return m.wrong(store.Health(m.backend)) }
+
+// Ready is Health without what the backend only warns of.
+func (m *Manual) Ready() error { return m.wrong(unavailable(m.backend)) }
+
+func (m *Manual) wrong(err error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err = cmp.Or(err, m.refused); err != nil {

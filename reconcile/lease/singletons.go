@@ -94,6 +94,7 @@ func (p *place) Lease(int) Lease                       { return p.state }
 func (p *place) Holder(int) (server string, ok bool)   { return p.group.e.Holder(p.shard) }
 func (p *place) Previous(int) (server string, ok bool) { return p.group.e.Previous(p.shard) }
 func (p *place) Health() error                         { return p.group.e.Health() }
+func (p *place) Ready() error                          { return p.group.e.Ready() }
 
 func (p *place) Run(ctx context.Context, work Work) error {
 	if !p.once.begin() {
