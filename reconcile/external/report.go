@@ -162,7 +162,7 @@ func (v *Inventory[S, T, R]) placeMissing(s *Report, d *declarations[S, T], ther
 		found[v.o.Letters.key(f.Key)] = true
 	}
 	for key, o := range d.byKey {
-		id := v.o.IDOf(o)
+		id := v.idOf(o)
 		if there(v.o.Letters.id(id)) || o.Deleting() || found[key] {
 			continue
 		}
@@ -172,6 +172,15 @@ func (v *Inventory[S, T, R]) placeMissing(s *Report, d *declarations[S, T], ther
 		}
 		v.find(s, where, f, v.begotten(o, s.Listed))
 	}
+}
+
+// idOf is the id of a declaration's resource, or of the one that it is to take over; empty: it has none yet.
+func (v *Inventory[S, T, R]) idOf(o *store.Object[S, T]) string {
+	id := v.o.IDOf(o)
+	if id == "" && !o.Deleting() {
+		id = o.Annotations[store.AnnotationAdopt]
+	}
+	return id
 }
 
 // complement adds to a listed resource what the list does not show.
@@ -218,6 +227,8 @@ func (v *Inventory[S, T, R]) place(s *Report, list snapshot[R], r R, d *declarat
 	switch {
 	case declared != nil:
 		v.placeDeclared(s, f, r, declared)
+	case !ours && d.adopt[v.id(r)] != nil:
+		v.placeDeclared(s, f, r, d.adopt[v.id(r)])
 	case !ours:
 		s.Foreign++
 	case v.orphaned(f.ID, mark, holder):
@@ -351,6 +362,7 @@ type declarations[S, T any] struct {
 	byID  map[ident]*store.Object[S, T]
 	byKey map[store.Key]*store.Object[S, T] // by the spelling in which keys are compared
 	same  []Finding                         // those that marks cannot tell from another
+	adopt map[ident]*store.Object[S, T]     // that have no id yet, by the one that they are to take over
 	// As far as it is not known whether letters fold: by folded spellings.
 	foldedID  map[string]*store.Object[S, T]
 	foldedKey map[store.Key]*store.Object[S, T]
@@ -361,7 +373,7 @@ func (v *Inventory[S, T, R]) declared(ctx context.Context) (*declarations[S, T],
 		return nil, err
 	}
 	d := &declarations[S, T]{
-		byID: map[ident]*store.Object[S, T]{}, byKey: map[store.Key]*store.Object[S, T]{},
+		byID: map[ident]*store.Object[S, T]{}, byKey: map[store.Key]*store.Object[S, T]{}, adopt: map[ident]*store.Object[S, T]{},
 		foldedID: map[string]*store.Object[S, T]{}, foldedKey: map[store.Key]*store.Object[S, T]{},
 	}
 	for o, err := range v.o.Store.All(ctx, store.Selector{}) {
@@ -378,6 +390,8 @@ func (v *Inventory[S, T, R]) declared(ctx context.Context) (*declarations[S, T],
 		d.byKey[key] = o
 		if id != "" {
 			d.byID[v.o.Letters.id(id)] = o
+		} else if adopts := v.idOf(o); adopts != "" {
+			d.adopt[v.o.Letters.id(adopts)] = o
 		}
 		if v.o.Letters == lettersUnknown {
 			d.foldedKey[foldKey(o.Key())] = o
