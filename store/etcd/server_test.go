@@ -102,6 +102,7 @@ type member struct {
 	// Binary is the etcd to run, in a process of its own; "": the one of this module,
 	// inside a test binary.
 	Binary string
+	Flags  []string // of Binary, besides those that a test needs
 	// Set changes what else there is to configure; nil: nothing.
 	Set func(*embed.Config) `json:"-"`
 }

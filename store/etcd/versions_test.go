@@ -7,18 +7,23 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
+	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/tendhq/tend/store"
@@ -77,14 +82,15 @@ func (m member) command() *exec.Cmd {
 		"--listen-peer-urls", m.Peer, "--initial-advertise-peer-urls", m.Peer,
 		"--initial-cluster", m.Cluster, "--heartbeat-interval", "50", "--election-timeout", fmt.Sprint(election),
 		"--logger", "zap", "--log-level", "fatal", "--log-outputs", "/dev/null", "--unsafe-no-fsync")
+	cmd.Args = append(cmd.Args, m.Flags...)
 	cmd.SysProcAttr = dieWithParent()
 	return cmd
 }
 
 // startAlone starts a cluster of one member in a process of its own.
-func startAlone(t *testing.T, binary string) *process {
+func startAlone(t *testing.T, binary string, flags ...string) *process {
 	t.Helper()
-	m := member{Name: "alone", Dir: t.TempDir(), Client: loopback(), Peer: loopback(), Binary: binary}
+	m := member{Name: "alone", Dir: t.TempDir(), Client: loopback(), Peer: loopback(), Binary: binary, Flags: flags}
 	m.Cluster = m.Name + "=" + m.Peer
 	return newProcess(t, m)
 }
@@ -108,6 +114,46 @@ func (p *process) raw() *clientv3.Client {
 		p.t.Fatal(err)
 	}
 	return c
+}
+
+// An etcd that is started as docs/ETCD.md says has that quota, and compacts. An hour of it is a second here.
+//
+// Negative control: without its flags, or with a retention of 0.
+func TestSettingsOfTheDocumentCompactAndSetTheQuota(t *testing.T) {
+	page, err := os.ReadFile("../../docs/ETCD.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := regexp.MustCompile(`(?m)^etcd (--.*)$`).FindSubmatch(page)
+	if line == nil {
+		t.Fatal("the page has no command that starts etcd")
+	}
+	flags := string(line[1])
+	short := strings.Replace(flags, "retention=1h", "retention=1s", 1)
+	if short == flags {
+		t.Fatalf("no retention of an hour in %s", flags)
+	}
+	p := startAlone(t, installed(t), strings.Fields(short)...)
+	c := p.raw()
+	b := openAt(t, p.cfg.Client, etcd.Options{})
+	waitFor(t, func() bool {
+		if err := putBytes(t, b, "one", []byte("x")); err != nil { // a status, again and again
+			t.Fatal(err)
+		}
+		_, err := c.Get(t.Context(), "/", clientv3.WithRev(1))
+		return errors.Is(err, rpctypes.ErrCompacted)
+	})
+	resp, err := http.Get(p.cfg.Client + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	metrics, err := io.ReadAll(resp.Body)
+	_, quota, _ := strings.Cut(flags, "quota-backend-bytes=")
+	want, parsed := strconv.ParseFloat(quota, 64)
+	if got := regexp.MustCompile(`(?m)^etcd_server_quota_backend_bytes (.*)$`).FindSubmatch(metrics); err != nil || parsed != nil || got == nil || string(got[1]) != strconv.FormatFloat(want, 'e', -1, 64) {
+		t.Errorf("the quota is %q, want %v (%v, %v)", got, want, err, parsed)
+	}
 }
 
 // The contract without shared requests, on the version that is installed; TestContractOnOneMember has the
