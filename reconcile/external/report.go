@@ -33,7 +33,7 @@ type Report struct {
 
 	Missing    []Finding `json:"missing,omitempty"`    // declared, not there
 	Different  []Finding `json:"different,omitempty"`  // there, ours, not as declared; or declared for another location since, see [ErrLocationChanged]
-	Unclaimed  []Finding `json:"unclaimed,omitempty"`  // declared and there, without our mark or with an earlier uid
+	Unclaimed  []Finding `json:"unclaimed,omitempty"`  // declared, or named by tend.adopt, and there, without our mark or with an earlier uid
 	Duplicates []Finding `json:"duplicates,omitempty"` // carry the mark of an object whose resource is another
 	Orphans    []Finding `json:"orphans,omitempty"`    // ours by their mark, not declared
 	Unreadable []Finding `json:"unreadable,omitempty"` // on the list, and their details could not be read; they are nothing of the above
