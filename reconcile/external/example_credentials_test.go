@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/tendhq/tend/reconcile/depend"
 	"github.com/tendhq/tend/reconcile/external"
@@ -53,7 +54,7 @@ func ExampleConnectorFunc() {
 	accountOf := func(d *store.Object[inAccount, struct{}]) []store.Key { return []store.Key{{Name: d.Spec.Account}} }
 	watched, err := depend.New(domains.Cache(), depend.Watching(accounts.Cache(), accountOf, nil), nil)
 	p.Check(err)
-	reconciler, err := external.New(domains.Store, connect, &external.Options[inAccount, struct{}]{Naming: external.ByUs, Depends: watched})
+	reconciler, err := external.New(domains.Store, connect, &external.Options[inAccount, struct{}]{Naming: external.ByUs, Poll: time.Hour, Depends: watched})
 	p.Check(err)
 	domains.ReconcileBy(reconciler, nil)
 
