@@ -4,6 +4,8 @@ package queue
 
 import (
 	"context"
+	"runtime"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -129,3 +131,27 @@ func caught(t *testing.T, k kind, data []byte, bad defect) (failed bool) {
 	})
 	return failed
 }
+
+// isRunning asks without a search through what is running.
+func isRunning(q *Queue[string], key string) bool {
+	_, running := q.Running(key)
+	return running
+}
+
+// witness is a test that may fail.
+type witness struct {
+	testing.TB
+	failed atomic.Bool
+}
+
+func (w *witness) Error(...any)          { w.failed.Store(true) }
+func (w *witness) Errorf(string, ...any) { w.failed.Store(true) }
+func (w *witness) Log(...any)            {}
+func (w *witness) Failed() bool          { return w.failed.Load() }
+
+func (w *witness) Fatal(...any) {
+	w.failed.Store(true)
+	runtime.Goexit()
+}
+
+func (w *witness) Fatalf(string, ...any) { w.Fatal() }

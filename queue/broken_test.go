@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -68,30 +66,6 @@ func (d *defect) orRetry(it Item[string], err error, atLeast time.Duration) {
 	}
 	d.retry(it, err, atLeast)
 }
-
-// isRunning asks without a search through what is running.
-func isRunning(q *Queue[string], key string) bool {
-	_, running := q.Running(key)
-	return running
-}
-
-// witness is a test that may fail.
-type witness struct {
-	testing.TB
-	failed atomic.Bool
-}
-
-func (w *witness) Error(...any)          { w.failed.Store(true) }
-func (w *witness) Errorf(string, ...any) { w.failed.Store(true) }
-func (w *witness) Log(...any)            {}
-func (w *witness) Failed() bool          { return w.failed.Load() }
-
-func (w *witness) Fatal(...any) {
-	w.failed.Store(true)
-	runtime.Goexit()
-}
-
-func (w *witness) Fatalf(string, ...any) { w.Fatal() }
 
 // The test of stamps is worth what it catches too: here its workers get a queue
 // that hands keys out twice, one that loses what is added during a run, and one that
