@@ -28,6 +28,7 @@ import (
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/etcd"
 	"github.com/tendhq/tend/store/file"
+	memstore "github.com/tendhq/tend/store/memory"
 	"github.com/tendhq/tend/store/postgres"
 )
 
@@ -153,10 +154,6 @@ func (c startConfig) fill() error {
 		return err
 	}
 	defer backend.Close()
-	s, err := store.New[volumeSpec, volumeStatus](backend, c.Kind, nil)
-	if err != nil {
-		return err
-	}
 	var all sync.WaitGroup
 	var next atomic.Int64
 	errs := make([]error, 32)
@@ -167,11 +164,7 @@ func (c startConfig) fill() error {
 				if from >= c.Objects {
 					return
 				}
-				var tx store.Tx
-				for i := from; i < min(from+store.MaxTxn, c.Objects); i++ {
-					s.CreateIn(&tx, &volume{Meta: store.Meta{Name: "volume-" + strconv.Itoa(i)}, Spec: volumeSpec{Zone: "a", Size: 10, Note: startNote}})
-				}
-				errs[w] = tx.Commit(ctx)
+				errs[w] = c.fillPart(ctx, backend, from, min(from+store.MaxTxn, c.Objects))
 			}
 		})
 	}
@@ -180,6 +173,34 @@ func (c startConfig) fill() error {
 		return err
 	}
 	return c.copyRows(ctx, backend)
+}
+
+// fillPart makes some of the objects, in one transaction: those that a store in memory has of them.
+func (c startConfig) fillPart(ctx context.Context, backend store.Backend, from, to int) error {
+	few, err := memstore.New(nil)
+	if err != nil {
+		return err
+	}
+	defer few.Close()
+	s, err := store.New[volumeSpec, volumeStatus](few, c.Kind, nil)
+	if err != nil {
+		return err
+	}
+	for i := from; i < to; i++ {
+		if _, err := s.Create(ctx, &volume{Meta: store.Meta{Name: "volume-" + strconv.Itoa(i)}, Spec: volumeSpec{Zone: "a", Size: 10, Note: startNote}}); err != nil {
+			return err
+		}
+	}
+	page, err := few.List(ctx, c.Kind, store.ListOptions{})
+	if err != nil {
+		return err
+	}
+	var t store.Txn
+	for _, r := range page.Records {
+		t.Ops = append(t.Ops, store.Op{Kind: c.Kind, Key: r.Key, Put: r.Value})
+	}
+	_, err = backend.Commit(ctx, t)
+	return err
 }
 
 var rows = []byte("rows")

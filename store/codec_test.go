@@ -107,9 +107,6 @@ func TestAnObjectOfANewerVersionIsReadAndNotWritten(t *testing.T) {
 			_, err = older.UpdateStatus(t.Context(), got)
 			wantErr(t, "UpdateStatus", err, store.ErrNewer)
 			wantErr(t, "Delete with a finalizer", older.Delete(t.Context(), got), store.ErrNewer)
-			var tx store.Tx
-			older.DeleteIn(&tx, got)
-			wantErr(t, "DeleteIn with a finalizer", tx.Commit(t.Context()), store.ErrNewer)
 
 			must[*bucket](t)(older.Create(t.Context(), named("b")))
 			must[*bucket](t)(newer.Mutate(t.Context(), named("b").Key(), func(o *bucket) error { o.Paused = true; return nil }))

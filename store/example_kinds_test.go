@@ -41,20 +41,6 @@ func ExampleRewrite() {
 	// 1 rewritten <nil>
 }
 
-func ExampleTx() {
-	ctx := context.Background()
-	backend, _ := memory.New(nil)
-	accounts, _ := store.New[struct{ Plan string }, struct{}](backend, "account", nil)
-	sites, _ := store.New[struct{ Account string }, struct{}](backend, "site", nil)
-
-	var tx store.Tx
-	account := accounts.CreateIn(&tx, &store.Object[struct{ Plan string }, struct{}]{Meta: store.Meta{Name: "shop"}})
-	site := sites.CreateIn(&tx, &store.Object[struct{ Account string }, struct{}]{Meta: store.Meta{Name: "shop.example"}})
-	err := tx.Commit(ctx)
-	fmt.Println(account.Object().Revision == site.Object().Revision, err)
-	// Output: true <nil>
-}
-
 func ExampleNewEncryption() {
 	secret := bytes.Repeat([]byte("k"), 32) // from a secret manager
 	encryption, err := store.NewEncryption([]store.EncryptionKey{{ID: "2026-11", Secret: secret}}, nil)

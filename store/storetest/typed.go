@@ -51,39 +51,6 @@ const notUTF8 = "the cloud said \xff\xfe"
 
 // typedChecks are about the typed store, which must do the same on every backend.
 var typedChecks = []check{
-	{"Store/a transaction over two kinds happens at one revision, or not at all", func(e *env) {
-		s := e.spoken()
-		other, err := store.New[spoken, spoken](e.b, kind+"-other", nil)
-		if err != nil {
-			e.Fatal(err)
-		}
-		there, err := s.Create(e.ctx, &spokenObject{Meta: store.Meta{Name: "there"}})
-		if err != nil {
-			e.Fatal(err)
-		}
-		var tx store.Tx
-		there.Spec.Text = "new"
-		a := s.UpdateIn(&tx, there)
-		b := other.CreateIn(&tx, &spokenObject{Meta: store.Meta{Name: "there"}})
-		if err := tx.Commit(e.ctx); err != nil {
-			e.Fatal(err)
-		}
-		if a.Object().Revision != b.Object().Revision || a.Object().Generation != 2 {
-			e.Errorf("written at %d and %d, generation %d", a.Object().Revision, b.Object().Revision, a.Object().Generation)
-		}
-		if got, err := other.Get(e.ctx, store.Key{Name: "there"}); err != nil || got.Revision != a.Object().Revision || got.UID != b.Object().UID {
-			e.Errorf("the second is %+v, %v", got, err)
-		}
-		var late store.Tx
-		other.DeleteIn(&late, b.Object())
-		s.UpdateIn(&late, there) // at its revision of before
-		if err := late.Commit(e.ctx); !errors.Is(err, store.ErrConflict) {
-			e.Errorf("with one write that is stale it says %v, want %v", err, store.ErrConflict)
-		}
-		if _, err := other.Get(e.ctx, store.Key{Name: "there"}); err != nil {
-			e.Errorf("the other write was made all the same: %v", err)
-		}
-	}},
 	{"Store/a status that is written again is not written", func(e *env) {
 		s := e.spoken()
 		o, err := s.Create(e.ctx, &spokenObject{Meta: store.Meta{Name: "a"}})
@@ -296,14 +263,6 @@ var typedChecks = []check{
 				var kept *spokenObject
 				got, err := s.Mutate(e.ctx, store.Key{Name: "a"}, func(o *spokenObject) error { kept = o; edit(o); return nil })
 				return lent{kept, got}, err
-			}},
-			{"a transaction", func() (lent, error) {
-				var tx store.Tx
-				o, other := get(), &spokenObject{Spec: full(), Meta: store.Meta{Name: "b", Finalizers: []string{"f"}}}
-				edit(o)
-				a, b := s.UpdateIn(&tx, o), s.CreateIn(&tx, other)
-				err := tx.Commit(e.ctx)
-				return lent{o, other, a.Object(), b.Object()}, err
 			}},
 			{"Apply", func() (lent, error) {
 				o := &spokenObject{Spec: full(), Meta: store.Meta{Name: "c", Annotations: map[string]string{"a": "b"}, Finalizers: []string{"f"}}}
