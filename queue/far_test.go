@@ -133,9 +133,9 @@ func TestPagesByAgeAreInOrderWhenTimesWrap(t *testing.T) {
 			time.Sleep(time.Minute)
 		}
 		var got []string
-		o := PageOptions[string]{Order: ByAge, Limit: 1}
+		o := PageOptions{Order: ByAge, Limit: 1}
 		for more := true; more; {
-			p, err := q.Page(t.Context(), &o)
+			p, err := q.Page(t.Context(), &o, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -515,7 +515,7 @@ func TestErrorTextsThatAreShownAreCut(t *testing.T) {
 	}
 	get(t, q).Retry(long, 0)
 	found, _ := q.Lookup("k")
-	page, err := q.Page(t.Context(), &PageOptions[string]{})
+	page, err := q.Page(t.Context(), &PageOptions{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -636,17 +636,17 @@ func TestBurstLeavesNothingBehind(t *testing.T) {
 func TestPageThatHadNoTimeShowsNothingTwice(t *testing.T) {
 	bubble(t, oneOrder(), func(t *testing.T, q *Queue[string]) {
 		add(t, q, "a", "b", "c")
-		first, err := q.Page(t.Context(), &PageOptions[string]{Limit: 2})
+		first, err := q.Page(t.Context(), &PageOptions{Limit: 2}, nil)
 		if err != nil || len(first.Entries) != 2 {
 			t.Fatalf("%+v, %v", first, err)
 		}
 		over, cancel := context.WithCancel(t.Context())
 		cancel()
-		none, err := q.Page(over, &PageOptions[string]{Limit: 2, From: first.Next})
+		none, err := q.Page(over, &PageOptions{Limit: 2, From: first.Next}, nil)
 		if err != nil || len(none.Entries) != 0 || !none.More {
 			t.Fatalf("%+v, %v", none, err)
 		}
-		last, err := q.Page(t.Context(), &PageOptions[string]{Limit: 2, From: none.Next})
+		last, err := q.Page(t.Context(), &PageOptions{Limit: 2, From: none.Next}, nil)
 		if err != nil || len(last.Entries) != 1 {
 			t.Errorf("%+v, %v; want the third key", last, err)
 		}

@@ -267,21 +267,6 @@ func (m *model) remove(key string, now time.Time) bool {
 	return true
 }
 
-func (m *model) cancel(key string, now time.Time) bool {
-	k := m.keys[key]
-	switch {
-	case k == nil:
-	case k.state == StateDelayed && k.attempts == 0:
-		k.failed = false
-		m.idle(key, now)
-		return true
-	case k.state == StateRunning && k.added && !k.again.IsZero():
-		k.added, k.urgent = false, false
-		return true
-	}
-	return false
-}
-
 func (m *model) hold(key string, h modelHold) {
 	k := m.get(key)
 	if h.pause {

@@ -13,11 +13,11 @@ import (
 )
 
 // pages walks all pages and returns their keys in order.
-func pages(t *testing.T, q *Queue[string], o PageOptions[string]) []string {
+func pages(t *testing.T, q *Queue[string], o PageOptions, match func(string) bool) []string {
 	t.Helper()
 	var keys []string
 	for {
-		p, err := q.Page(t.Context(), &o)
+		p, err := q.Page(t.Context(), &o, match)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -45,7 +45,7 @@ func TestPagesTogetherHoldEveryKeyOnce(t *testing.T) {
 			add(t, q, want...)
 			for order := range orders {
 				for _, limit := range []int{1 + n/20, 7 + n/4, 1000} {
-					got := pages(t, q, PageOptions[string]{Order: order, Limit: limit})
+					got := pages(t, q, PageOptions{Order: order, Limit: limit}, nil)
 					if slices.Sort(got); !slices.Equal(got, want) {
 						t.Errorf("%d shards, %d keys, order %d, limit %d: %d keys, want each once", shards, n, order, limit, len(got))
 					}
@@ -88,7 +88,7 @@ func TestPageOrderIsThatOfEverythingSorted(t *testing.T) {
 			for e := range q.Snapshot() {
 				all[e.Key] = worth(e)
 			}
-			got := pages(t, q, PageOptions[string]{Order: order, Limit: 60})
+			got := pages(t, q, PageOptions{Order: order, Limit: 60}, nil)
 			if len(got) != len(all) {
 				t.Errorf("order %d: %d keys, want %d", order, len(got), len(all))
 			}
@@ -108,17 +108,18 @@ func TestPageHoldsOnlyWhatIsWanted(t *testing.T) {
 		_ = q.AddWith("again", AddOptions{Priority: At(1)})
 		get(t, q).Retry(nil, 0) // not for a failure
 		for _, c := range []struct {
-			o    PageOptions[string]
-			want []string
+			o     PageOptions
+			match func(string) bool
+			want  []string
 		}{
-			{PageOptions[string]{States: []State{StateReady}}, []string{"ready-1", "ready-2"}},
-			{PageOptions[string]{States: []State{StateParked, StateDelayed}}, []string{"later", "parked"}},
-			{PageOptions[string]{Failed: true}, []string{"failing", "parked"}},
-			{PageOptions[string]{Match: func(k string) bool { return k[len(k)-1] == '2' }}, []string{"ready-2"}},
-			{PageOptions[string]{Match: func(k string) bool { return k != "ready-1" }, States: []State{StateReady}, Order: ByAge}, []string{"ready-2"}},
+			{PageOptions{States: []State{StateReady}}, nil, []string{"ready-1", "ready-2"}},
+			{PageOptions{States: []State{StateParked, StateDelayed}}, nil, []string{"later", "parked"}},
+			{PageOptions{Failed: true}, nil, []string{"failing", "parked"}},
+			{PageOptions{}, func(k string) bool { return k[len(k)-1] == '2' }, []string{"ready-2"}},
+			{PageOptions{States: []State{StateReady}, Order: ByAge}, func(k string) bool { return k != "ready-1" }, []string{"ready-2"}},
 		} {
 			c.o.Limit = 10
-			got := pages(t, q, c.o)
+			got := pages(t, q, c.o, c.match)
 			if slices.Sort(got); !slices.Equal(got, c.want) {
 				t.Errorf("%+v: %v, want %v", c.o, got, c.want)
 			}
@@ -132,7 +133,7 @@ func TestPageHoldsOnlyWhatIsWanted(t *testing.T) {
 	})
 }
 
-// A page must not stop adders and getters: Match may add to the queue itself, to
+// A page must not stop adders and getters: match may add to the queue itself, to
 // any shard, which would wait for ever if a lock were held. And in one step under
 // the lock no more than a chunk is looked at.
 //
@@ -143,12 +144,12 @@ func TestPageHoldsNoLockWhileItMatches(t *testing.T) {
 		add(t, q, fmt.Sprint("key-", i))
 	}
 	calls := 0
-	p, err := q.Page(t.Context(), &PageOptions[string]{Order: ByAge, Limit: 5, Match: func(key string) bool {
+	p, err := q.Page(t.Context(), &PageOptions{Order: ByAge, Limit: 5}, func(key string) bool {
 		calls++
 		add(t, q, key)
 		_, _ = q.Lookup(key)
 		return true
-	}})
+	})
 	if err != nil || len(p.Entries) != 5 || calls == 0 || p.Looked < 5000 {
 		t.Errorf("%d keys of %d after %d calls, %v", len(p.Entries), p.Looked, calls, err)
 	}
@@ -162,21 +163,22 @@ func TestPageEndsWithItsContext(t *testing.T) {
 	cause := errors.New("the reader went away")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	seen := 0
-	o := PageOptions[string]{Match: func(string) bool {
+	var o PageOptions
+	none := func(string) bool {
 		if seen++; seen == 1500 {
 			cancel(cause)
 		}
 		return false
-	}}
-	p, err := q.Page(ctx, &o)
+	}
+	p, err := q.Page(ctx, &o, none)
 	if err != nil || !p.More || p.Looked != 2048 {
 		t.Fatalf("page %+v, %v: want it to end after two chunks", p, err)
 	}
 	o.From = p.Next
-	if p, err = q.Page(t.Context(), &o); err != nil || p.More || p.Looked != 5000-2048 {
+	if p, err = q.Page(t.Context(), &o, none); err != nil || p.More || p.Looked != 5000-2048 {
 		t.Errorf("it goes on with %+v, %v", p, err)
 	}
-	if _, err := q.Page(ctx, &PageOptions[string]{Order: ByNext}); !errors.Is(err, cause) {
+	if _, err := q.Page(ctx, &PageOptions{Order: ByNext}, nil); !errors.Is(err, cause) {
 		t.Errorf("half a sorted page: %v, want the cause", err)
 	}
 }
@@ -184,17 +186,17 @@ func TestPageEndsWithItsContext(t *testing.T) {
 func TestPageRefusesWhatMakesNoSense(t *testing.T) {
 	q := newQueue(t, nil)
 	add(t, q, "a")
-	for _, o := range []PageOptions[string]{
+	for _, o := range []PageOptions{
 		{Limit: -1}, {Limit: maxPage + 1}, {Order: orders}, {States: []State{states}}, {States: []State{absent}},
 	} {
-		if _, err := q.Page(t.Context(), &o); err == nil {
+		if _, err := q.Page(t.Context(), &o, nil); err == nil {
 			t.Errorf("%+v was taken", o)
 		}
 	}
 	// A cursor comes out of a link that any reader can edit.
 	for _, c := range []Cursor{{Place: 1 << 63}, {Place: 1<<64 - 1, Rank: -1}, {Rank: never, Place: 1 << 40}, {Place: 1<<32 - 1}} {
 		for order := range orders {
-			if _, err := q.Page(t.Context(), &PageOptions[string]{From: c, Order: order}); err != nil {
+			if _, err := q.Page(t.Context(), &PageOptions{From: c, Order: order}, nil); err != nil {
 				t.Errorf("cursor %+v: %v", c, err)
 			}
 		}
@@ -203,7 +205,7 @@ func TestPageRefusesWhatMakesNoSense(t *testing.T) {
 
 // What a page costs does not grow with the queue, but for the looking.
 func TestPageKeepsNoMoreThanAPage(t *testing.T) {
-	allocations := func(n int, o PageOptions[string]) float64 {
+	allocations := func(n int, o PageOptions) float64 {
 		q := newQueue(t, &Options[string]{Shards: 2})
 		for i := range n {
 			_ = q.AddAfter(fmt.Sprint("key-", i), time.Hour+time.Duration(i*7919%n)*time.Second)
@@ -212,7 +214,7 @@ func TestPageKeepsNoMoreThanAPage(t *testing.T) {
 		least := math.Inf(1) // what another goroutine allocates meanwhile is counted too
 		for range 3 {
 			least = min(least, testing.AllocsPerRun(3, func() {
-				if p, err := q.Page(context.Background(), &o); err != nil || len(p.Entries) != 50 {
+				if p, err := q.Page(context.Background(), &o, func(string) bool { return true }); err != nil || len(p.Entries) != 50 {
 					t.Fatalf("%d keys, %v", len(p.Entries), err)
 				}
 			}))
@@ -220,7 +222,7 @@ func TestPageKeepsNoMoreThanAPage(t *testing.T) {
 		return least
 	}
 	for order := range orders {
-		o := PageOptions[string]{Order: order, Limit: 50, Match: func(string) bool { return true }}
+		o := PageOptions{Order: order, Limit: 50}
 		few, many := allocations(5_000, o), allocations(40_000, o)
 		if many > few+10 {
 			t.Errorf("order %d: %.0f allocations for a page of 40,000 keys, %.0f of 5,000", order, many, few)

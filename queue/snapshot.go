@@ -50,7 +50,7 @@ func (e briefError) Error() string {
 // Stats for exact totals.
 func (q *Queue[K]) Snapshot() iter.Seq[Entry[K]] {
 	return func(yield func(Entry[K]) bool) {
-		p := pager[K]{PageOptions: PageOptions[K]{Limit: math.MaxInt}, last: lastCursor}
+		p := pager[K]{PageOptions: PageOptions{Limit: math.MaxInt}, last: lastCursor}
 		for place := uint64(0); q.has(place); {
 			p.found = p.found[:0]
 			place = p.look(q, place)
@@ -115,20 +115,17 @@ func (k *keeper) why(i uint32, e *entry) string {
 }
 
 // PageOptions say which keys a Page holds. Nil and the zero value are the first hundred.
-type PageOptions[K comparable] struct {
+type PageOptions struct {
 	// States are those of the keys that are wanted. Default: all.
 	States []State
 	// Failed wants only keys whose last run failed.
 	Failed bool
-	// Match wants only keys for which it is true. It is called without a lock.
-	// Default: all.
-	Match func(key K) bool
 	// Order is how they are sorted. Default ByPlace.
 	Order Order
 	// Limit is how many keys a page holds. Default 100, at most 1,000.
 	Limit int
 	// From is where to go on: Page.Next of the page before, made with the same
-	// options. Default: at the start.
+	// options and match. Default: at the start.
 	From Cursor
 }
 
@@ -157,9 +154,9 @@ type Cursor struct {
 	Place uint64 // of the last key, plus one
 }
 
-// Page is some keys of a queue.
-type Page[K comparable] struct {
-	Entries []Entry[K]
+// Page is what some keys of a queue are, each as an [Entry] or as what a caller made of it.
+type Page[E any] struct {
+	Entries []E
 	Next    Cursor // where to go on, if More
 	More    bool   // there may be further keys
 	Looked  int    // keys that were there to choose from
@@ -170,16 +167,17 @@ const (
 	maxPage     = 1000
 )
 
-// Page returns some of the keys, for pages that people look at. However many keys
+// Page returns some of the keys, for pages that people look at: with a match only keys for which
+// that is true, which is called without a lock. However many keys
 // there are, it keeps no more than a page of them, and holds a lock only for a
 // thousand at a time; like Snapshot it is not of one instant. Looking at a million
-// takes some milliseconds, and Match in addition.
+// takes some milliseconds, and match in addition.
 //
 // The end of ctx ends a page ByPlace early: it holds what was found until then, and
 // Next goes on. In the other orders half a look is no page, and Page returns the
 // cause. It fails as well on options that make no sense.
-func (q *Queue[K]) Page(ctx context.Context, o *PageOptions[K]) (page Page[K], err error) {
-	p := pager[K]{last: lastCursor}
+func (q *Queue[K]) Page(ctx context.Context, o *PageOptions, match func(key K) bool) (page Page[Entry[K]], err error) {
+	p := pager[K]{match: match, last: lastCursor}
 	if o != nil {
 		p.PageOptions = *o
 	}
@@ -238,7 +236,8 @@ type candidate[K comparable] struct {
 // pager makes a page: it looks at chunk after chunk of the entries. A place is the number
 // of a shard in the upper and the index of an entry in the lower half.
 type pager[K comparable] struct {
-	PageOptions[K]
+	PageOptions
+	match  func(K) bool // nil: all keys are wanted
 	looked int
 	found  []candidate[K] // sorted; one more than the page shows if there are more
 	last   Cursor         // what comes after it is not on the page
@@ -286,7 +285,7 @@ func (p *pager[K]) wants(k *keeper, i uint32, e *entry, at Cursor) bool {
 	switch {
 	case len(p.States) > 0 && !slices.Contains(p.States, e.state),
 		p.Failed && !(e.is(recorded) && k.s.record(i).err != nil),
-		p.Order == ByPlace && p.Match == nil && len(p.found) > p.Limit:
+		p.Order == ByPlace && p.match == nil && len(p.found) > p.Limit:
 		return false
 	}
 	return at.compare(p.From) >= 0 && at.compare(p.last) <= 0
@@ -308,11 +307,11 @@ func (p *pager[K]) rank(e *entry) int64 {
 	return 0
 }
 
-// choose keeps what Match wants of the candidates that came after the first ones, and of
+// choose keeps what match wants of the candidates that came after the first ones, and of
 // all of them as many as can be on the page, and one more.
 func (p *pager[K]) choose(first int) {
-	if p.Match != nil {
-		fresh := slices.DeleteFunc(p.found[first:], func(c candidate[K]) bool { return !p.Match(c.Key) })
+	if p.match != nil {
+		fresh := slices.DeleteFunc(p.found[first:], func(c candidate[K]) bool { return !p.match(c.Key) })
 		p.found = p.found[:first+len(fresh)]
 	}
 	slices.SortFunc(p.found, func(a, b candidate[K]) int { return a.compare(b.Cursor) })

@@ -216,12 +216,7 @@ func (r *trial) do(op, which, arg byte) {
 		r.add(key, AddOptions{After: d, Priority: prio, Urgent: op>>5&7 == 0, KeepAttempts: arg>>1&1 == 0, Reason: []string{"", "watch"}[arg&1]}, false)
 	case 7, 8:
 		r.add(key, AddOptions{After: d, Priority: prio, Urgent: op>>5&3 == 0, KeepAttempts: arg>>1&1 == 0}, true)
-	case 9:
-		r.note("cancel %s", letter(key))
-		if got, want := r.q.Cancel(key), r.m.cancel(key, time.Now()); got != want {
-			r.t.Fatalf("Cancel: %v, want %v", got, want)
-		}
-	case 10:
+	case 9, 10:
 		r.note("remove %s", letter(key))
 		if got, want := r.q.Remove(key), r.m.remove(key, time.Now()); got != want {
 			r.t.Fatalf("Remove: %v, want %v", got, want)

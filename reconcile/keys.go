@@ -27,9 +27,10 @@ type Inspection interface {
 	Snapshot() Snapshot
 	// QueueStats is Queue().Stats().
 	QueueStats() queue.Stats
-	// Keys gives some of the keys in the queue. What it costs is said at
+	// Keys gives some of the keys in the queue: those whose printed form contains a text,
+	// and with o.Failed those that are Failing. What it costs is said at
 	// queue.Queue.Page; ctx bounds it.
-	Keys(ctx context.Context, q KeyQuery) (KeyPage, error)
+	Keys(ctx context.Context, o queue.PageOptions, contains string) (queue.Page[KeySnapshot], error)
 	// Key is one key of the queue; not ok: the queue does not know it, because there
 	// is nothing to run for it.
 	Key(ctx context.Context, printed string) (k KeySnapshot, ok bool)
@@ -92,24 +93,6 @@ func (c inspection[K]) QueueStats() queue.Stats { return c.of.Queue().Stats() }
 // ErrNoKey says that a controller's queue has no key that is printed like that.
 var ErrNoKey = errors.New("no such key")
 
-// A KeyQuery says which keys Keys gives. The zero value is the first hundred.
-type KeyQuery struct {
-	States   []queue.State // empty: all
-	Failed   bool          // only those that are Failing
-	Contains string        // only those whose printed form contains it
-	Order    queue.Order
-	Limit    int // zero: 100; at most 1,000
-	From     queue.Cursor
-}
-
-// KeyPage is some keys of a controller.
-type KeyPage struct {
-	Keys   []KeySnapshot
-	Next   queue.Cursor // where to go on, if More
-	More   bool
-	Looked int // keys that there were to choose from
-}
-
 // KeySnapshot is one key, its state, and why it does not run.
 type KeySnapshot struct {
 	Key      string    `json:"key"`
@@ -140,25 +123,24 @@ type KeySnapshot struct {
 }
 
 // Keys implements Inspection.
-func (c inspection[K]) Keys(ctx context.Context, q KeyQuery) (KeyPage, error) {
-	o := queue.PageOptions[K]{States: q.States, Failed: q.Failed, Order: q.Order, Limit: q.Limit, From: q.From}
-	if q.Contains != "" {
-		o.Match = containing[K](q.Contains)
+func (c inspection[K]) Keys(ctx context.Context, o queue.PageOptions, contains string) (page queue.Page[KeySnapshot], err error) {
+	var match func(K) bool
+	if contains != "" {
+		match = containing[K](contains)
 	}
-	var page KeyPage
 	for {
-		p, err := c.of.Queue().Page(ctx, &o)
+		p, err := c.of.Queue().Page(ctx, &o, match)
 		if err != nil {
-			return KeyPage{}, fmt.Errorf("reconcile: controller %q: keys: %w", c.of.Name(), err)
+			return queue.Page[KeySnapshot]{}, fmt.Errorf("reconcile: controller %q: keys: %w", c.of.Name(), err)
 		}
 		page.Next, page.More, page.Looked = p.Next, p.More, max(page.Looked, p.Looked)
 		for _, e := range p.Entries {
-			if !q.Failed || failed(e.LastError) {
-				page.Keys = append(page.Keys, c.keySnapshot(e))
+			if !o.Failed || failed(e.LastError) {
+				page.Entries = append(page.Entries, c.keySnapshot(e))
 			}
 		}
 		// The queue takes keys that were asked to wait for failed ones: a page of those alone goes on.
-		if !p.More || len(page.Keys) > 0 || ctx.Err() != nil {
+		if !p.More || len(page.Entries) > 0 || ctx.Err() != nil {
 			return page, nil //nolint:nilerr // what was found until then, and where to go on
 		}
 		o.From = p.Next
@@ -236,7 +218,7 @@ func (c inspection[K]) keyOf(ctx context.Context, printed string) (key K, err er
 			return key, fmt.Errorf("%w: %w", ErrNoKey, cmp.Or(err, errors.New("it is not printed like that")))
 		}
 	}
-	p, err := c.of.Queue().Page(ctx, &queue.PageOptions[K]{Limit: 1, Match: func(k K) bool { return fmt.Sprint(k) == printed }})
+	p, err := c.of.Queue().Page(ctx, &queue.PageOptions{Limit: 1}, func(k K) bool { return fmt.Sprint(k) == printed })
 	switch {
 	case err != nil:
 		return key, err

@@ -76,15 +76,15 @@ func TestActionsFindKeysByTheirPrintedForm(t *testing.T) {
 		t.Error(err)
 	}
 	for _, c := range []Inspection{byKey, byText, byPair} {
-		p, err := c.Keys(t.Context(), KeyQuery{Contains: "n"})
+		p, err := c.Keys(t.Context(), queue.PageOptions{}, "n")
 		if c == byPair {
-			p, err = c.Keys(t.Context(), KeyQuery{Contains: "1 2"})
+			p, err = c.Keys(t.Context(), queue.PageOptions{}, "1 2")
 		}
-		if err != nil || len(p.Keys) != 1 {
+		if err != nil || len(p.Entries) != 1 {
 			t.Fatalf("%+v, %v", p, err)
 		}
-		if k, ok := c.Key(t.Context(), p.Keys[0].Key); !ok || k.State == "" {
-			t.Errorf("%s: %+v, %t", p.Keys[0].Key, k, ok)
+		if k, ok := c.Key(t.Context(), p.Entries[0].Key); !ok || k.State == "" {
+			t.Errorf("%s: %+v, %t", p.Entries[0].Key, k, ok)
 		}
 	}
 	if k, ok := byText.Key(t.Context(), "none"); ok || k.State != "" {
@@ -109,7 +109,7 @@ func TestActionsFindKeysByTheirPrintedForm(t *testing.T) {
 	if err := byText.Do(t.Context(), "explode", "x", ""); err == nil {
 		t.Error("an unknown action was taken")
 	}
-	if _, err := byText.Keys(t.Context(), KeyQuery{Limit: -1}); err == nil {
+	if _, err := byText.Keys(t.Context(), queue.PageOptions{Limit: -1}, ""); err == nil {
 		t.Error("a negative limit was taken")
 	}
 }

@@ -162,8 +162,8 @@ func TestNoFunctionChangesItsOptions(t *testing.T) {
 	unchanged("queue.New", q, func() error { _, err := queue.New(q); return err })
 	adapter := &workqueue.Options[store.Key]{}
 	unchanged("workqueue.New", adapter, func() error { _, err := workqueue.New(adapter); return err })
-	page := &queue.PageOptions[store.Key]{}
-	unchanged("Queue.Page", page, func() error { _, err := must(queue.New(q))(t).Page(t.Context(), page); return err })
+	page := &queue.PageOptions{}
+	unchanged("Queue.Page", page, func() error { _, err := must(queue.New(q))(t).Page(t.Context(), page, nil); return err })
 	c := &cache.Options[spec, spec]{Finalizers: make([]string, 0, 4)}
 	unchanged("cache.New", c, func() error { _, err := cache.New(things, c); return err })
 	s := &store.Options[spec, spec]{}

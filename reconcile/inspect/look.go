@@ -202,12 +202,12 @@ var errTooMany = fmt.Errorf("they are more than %s", number(maxKeys))
 func keysOf(ctx context.Context, c reconcile.Inspection) iter.Seq2[reconcile.KeySnapshot, error] {
 	return func(yield func(reconcile.KeySnapshot, error) bool) {
 		seen := 0
-		for _, q := range []reconcile.KeyQuery{
+		for _, q := range []queue.PageOptions{
 			{Failed: true, Limit: 1000},
 			{States: []queue.State{queue.StateBackingOff, queue.StateThrottled, queue.StateHeld, queue.StateParked}, Limit: 1000},
 		} {
 			for more := true; more; {
-				page, err := c.Keys(ctx, q)
+				page, err := c.Keys(ctx, q, "")
 				if err == nil && ctx.Err() != nil {
 					err = context.Cause(ctx)
 				}
@@ -215,7 +215,7 @@ func keysOf(ctx context.Context, c reconcile.Inspection) iter.Seq2[reconcile.Key
 					yield(reconcile.KeySnapshot{}, err)
 					return
 				}
-				for _, k := range page.Keys {
+				for _, k := range page.Entries {
 					if !q.Failed && k.Failing {
 						continue // it was among those that failed
 					}

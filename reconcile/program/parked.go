@@ -45,13 +45,13 @@ func parkedKeys(ctx context.Context, m *reconcile.Manager, kind string) map[stri
 		if !ok || c.Snapshot().Kind != kind || c.QueueStats().Parked == 0 {
 			continue
 		}
-		q := reconcile.KeyQuery{States: []queue.State{queue.StateParked}, Limit: 1000}
+		q := queue.PageOptions{States: []queue.State{queue.StateParked}, Limit: 1000}
 		for more := true; more; {
-			page, err := c.Keys(ctx, q)
+			page, err := c.Keys(ctx, q, "")
 			if err != nil {
 				break // ctx has ended
 			}
-			for _, key := range page.Keys {
+			for _, key := range page.Entries {
 				parked[key.Key] = key.Error
 			}
 			q.From, more = page.Next, page.More

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tendhq/tend/internal/ascii"
 	"github.com/tendhq/tend/internal/origin"
+	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/store"
 )
@@ -201,13 +202,13 @@ func (h *handler) carryOut(ctx context.Context, a Action) error {
 
 // retryFailed kicks every key whose last run failed.
 func retryFailed(ctx context.Context, c reconcile.Inspection) error {
-	q := reconcile.KeyQuery{Failed: true, Limit: 1000}
+	q := queue.PageOptions{Failed: true, Limit: 1000}
 	for {
-		page, err := c.Keys(ctx, q)
+		page, err := c.Keys(ctx, q, "")
 		if err != nil {
 			return err
 		}
-		for _, k := range page.Keys {
+		for _, k := range page.Entries {
 			err := c.Do(ctx, reconcile.ActionKick, k.Key, "")
 			if errors.Is(err, reconcile.ErrElsewhere) {
 				err = nil // it moved to another server

@@ -21,7 +21,7 @@ func (h *handler) one(ctx context.Context, q url.Values) (*oneView, error) {
 	if err != nil {
 		return nil, err
 	}
-	page, err := c.Keys(ctx, f.query)
+	page, err := c.Keys(ctx, f.query, f.search)
 	if err != nil {
 		return nil, err
 	}
@@ -29,12 +29,12 @@ func (h *handler) one(ctx context.Context, q url.Values) (*oneView, error) {
 	v := &oneView{
 		Summary: summarise(snap, c.QueueStats()), History: h.history.view().one(c.Name()), Leases: c.Leases(),
 		Running: []reconcile.RunSnapshot{}, Sources: append([]reconcile.SourceSnapshot{}, snap.Sources...),
-		Keys: keysView{Keys: make([]keyRow, 0, len(page.Keys)), Looked: page.Looked, filter: f},
+		Keys: keysView{Keys: make([]keyRow, 0, len(page.Entries)), Looked: page.Looked, filter: f},
 	}
 	for _, r := range snap.Running {
 		v.Running = append(v.Running, fewKeys(r))
 	}
-	for _, k := range page.Keys {
+	for _, k := range page.Entries {
 		v.Keys.Keys = append(v.Keys.Keys, rowOf(k, snap))
 	}
 	if page.More {

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/queue/ratelimit"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/web/debug"
@@ -259,9 +260,9 @@ func TestKeyThatAskedToRunAgainDoesNotFail(t *testing.T) {
 		}
 		overview := get(t, h, http.StatusOK, "format", "text")
 		wantAll(t, overview, "All is well: nothing fails, and nothing is stuck.")
-		page, err := inspected(c).Keys(t.Context(), reconcile.KeyQuery{Failed: true})
-		if err != nil || len(page.Keys) != 0 {
-			t.Errorf("keys that failed: %+v, %v; want none", page.Keys, err)
+		page, err := inspected(c).Keys(t.Context(), queue.PageOptions{Failed: true}, "")
+		if err != nil || len(page.Entries) != 0 {
+			t.Errorf("keys that failed: %+v, %v; want none", page.Entries, err)
 		}
 		if one := get(t, h, http.StatusOK, "c", "volumes", "key", "k", "format", "text"); strings.Contains(one, "failures in a row") {
 			t.Errorf("failures are shown where none was:\n%s", one)

@@ -6,13 +6,12 @@ import (
 	"strconv"
 
 	"github.com/tendhq/tend/queue"
-	"github.com/tendhq/tend/reconcile"
 )
 
 // filter is which keys of a controller are wanted, as it stands in a link.
 type filter struct {
 	controller, state, search, order, limit, from string
-	query                                         reconcile.KeyQuery
+	query                                         queue.PageOptions
 }
 
 // failed is the one filter that is no state.
@@ -42,7 +41,7 @@ func readFilter(q url.Values) (filter, error) {
 		controller: q.Get("c"), state: q.Get("state"), search: q.Get("q"),
 		order: q.Get("order"), limit: q.Get("limit"), from: q.Get("from"),
 	}
-	f.query = reconcile.KeyQuery{Contains: f.search, Limit: pageRows}
+	f.query = queue.PageOptions{Limit: pageRows}
 	if err := f.readState(); err != nil {
 		return f, err
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/web/debug"
 	"github.com/tendhq/tend/store"
@@ -59,12 +60,12 @@ func TestPagesHoldAtAMillionKeys(t *testing.T) {
 	}
 	// The pages go on to the end, and hold what they should.
 	seen := 0
-	for q := (reconcile.KeyQuery{Contains: "0007", Limit: 1000}); ; {
-		p, err := inspected(c).Keys(t.Context(), q)
+	for q := (queue.PageOptions{Limit: 1000}); ; {
+		p, err := inspected(c).Keys(t.Context(), q, "0007")
 		if err != nil {
 			t.Fatal(err)
 		}
-		seen += len(p.Keys)
+		seen += len(p.Entries)
 		if q.From = p.Next; !p.More {
 			break
 		}

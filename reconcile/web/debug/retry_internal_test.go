@@ -7,20 +7,21 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
 )
 
 // failedKeys is a controller with some pages of keys that failed.
 type failedKeys struct {
 	reconcile.Inspection
-	pages  []reconcile.KeyPage
+	pages  []queue.Page[reconcile.KeySnapshot]
 	errs   map[string]error // of a kick
 	kicked []string
 }
 
-func (f *failedKeys) Keys(_ context.Context, q reconcile.KeyQuery) (reconcile.KeyPage, error) {
+func (f *failedKeys) Keys(_ context.Context, q queue.PageOptions, _ string) (queue.Page[reconcile.KeySnapshot], error) {
 	if !q.Failed || len(f.pages) == 0 {
-		return reconcile.KeyPage{}, fmt.Errorf("asked for %+v with %d pages left", q, len(f.pages))
+		return queue.Page[reconcile.KeySnapshot]{}, fmt.Errorf("asked for %+v with %d pages left", q, len(f.pages))
 	}
 	page := f.pages[0]
 	f.pages = f.pages[1:]
@@ -38,9 +39,9 @@ func (f *failedKeys) Do(_ context.Context, a reconcile.Action, key, _ string) er
 // Negative controls: mutants "a key that left ends the retry of all" and "only the first
 // page of failed keys is retried".
 func TestRetryOfFailedKeysReachesAllOfThem(t *testing.T) {
-	page := func(more bool, keys ...string) (p reconcile.KeyPage) {
+	page := func(more bool, keys ...string) (p queue.Page[reconcile.KeySnapshot]) {
 		for _, k := range keys {
-			p.Keys = append(p.Keys, reconcile.KeySnapshot{Key: k})
+			p.Entries = append(p.Entries, reconcile.KeySnapshot{Key: k})
 		}
 		p.More = more
 		return p
@@ -56,7 +57,7 @@ func TestRetryOfFailedKeysReachesAllOfThem(t *testing.T) {
 		"one has moved": {errs: map[string]error{"a": fmt.Errorf("key a: %w", reconcile.ErrElsewhere)}, kicked: []string{"kick a", "kick b", "kick c"}},
 		"another error": {errs: map[string]error{"b": full}, kicked: []string{"kick a", "kick b"}, err: full},
 	} {
-		f := &failedKeys{pages: []reconcile.KeyPage{page(true, "a", "b"), page(false, "c")}, errs: c.errs}
+		f := &failedKeys{pages: []queue.Page[reconcile.KeySnapshot]{page(true, "a", "b"), page(false, "c")}, errs: c.errs}
 		if err := retryFailed(t.Context(), f); !errors.Is(err, c.err) {
 			t.Errorf("%s: got %v, want %v", name, err, c.err)
 		}

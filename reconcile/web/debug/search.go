@@ -4,7 +4,7 @@ import (
 	"context"
 	"strings"
 
-	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/queue"
 )
 
 // search looks for keys in all controllers.
@@ -14,12 +14,12 @@ func (h *handler) search(ctx context.Context, contains string) (*searchView, err
 		return v, nil
 	}
 	for _, c := range h.controllers() {
-		page, err := c.Keys(ctx, reconcile.KeyQuery{Contains: contains, Limit: someRows})
+		page, err := c.Keys(ctx, queue.PageOptions{Limit: someRows}, contains)
 		if err != nil {
 			return nil, err
 		}
 		snap := c.Snapshot()
-		for _, k := range page.Keys {
+		for _, k := range page.Entries {
 			v.Keys = append(v.Keys, controllerKey{Controller: c.Name(), keyRow: rowOf(k, snap)})
 		}
 		if page.More {
