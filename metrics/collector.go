@@ -364,26 +364,20 @@ func (c *Collector) queue(s sink, st queue.Stats, runs []prometheus.Exemplar) {
 	s.count(retries, st.Retries, name, name)
 	s.histogram(queueTime, &st.QueueTime, workqueueBuckets, nil, name, name)
 	s.histogram(workTime, &st.WorkTime, workqueueBuckets, runs, name, name)
-	var unfinished, longest time.Duration
-	for _, row := range st.States {
-		if row.State == queue.StateRunning {
-			unfinished, longest = row.Total, time.Since(row.Oldest)
-		}
+	running, longest := st.Of(queue.StateRunning), time.Duration(0)
+	if running.Keys > 0 {
+		longest = time.Since(running.Oldest)
 	}
-	s.gauge(unfinishedWork, unfinished.Seconds(), name, name)
+	s.gauge(unfinishedWork, running.Total.Seconds(), name, name)
 	s.gauge(longestRunning, longest.Seconds(), name, name)
 
 	s.count(dispatched, st.Dispatched, name)
-	for state, n := range map[queue.State]int{
-		queue.StateReady: st.Ready, queue.StateDelayed: st.Delayed, queue.StateBackingOff: st.BackingOff,
-		queue.StateThrottled: st.Throttled, queue.StateHeld: st.Held, queue.StateRunning: st.Running,
-		queue.StateParked: st.Parked,
-	} {
-		s.gauge(keys, float64(n), name, state.String())
+	for state := queue.StateReady; state <= queue.StateParked; state++ {
+		s.gauge(keys, float64(st.Of(state).Keys), name, state.String())
 	}
 	age := 0.0
-	if !st.OldestReady.IsZero() {
-		age = time.Since(st.OldestReady).Seconds()
+	if oldest := st.Of(queue.StateReady).Oldest; !oldest.IsZero() {
+		age = time.Since(oldest).Seconds()
 	}
 	s.gauge(oldestReady, age, name)
 	s.gauge(paused, truth(st.HeldBy != ""), name)
@@ -415,7 +409,7 @@ func (c *Collector) depths(st queue.Stats) map[string]int {
 		}
 	}
 	if len(seen) > maxPriorities {
-		return map[string]int{tooMany: st.Ready}
+		return map[string]int{tooMany: st.Of(queue.StateReady).Keys}
 	}
 	depths := make(map[string]int, len(seen))
 	for p := range seen {

@@ -317,7 +317,7 @@ func TestTenantsTakeTurnsByWeight(t *testing.T) {
 			add(t, q, "zeta/0") // of weight 0, which counts as 1
 			if throttled {
 				wantNone(t, q)
-				if n := q.Stats().Throttled; n != 17 {
+				if n := q.Stats().Of(StateThrottled).Keys; n != 17 {
 					t.Errorf("%d keys are throttled, want 17", n)
 				}
 			}

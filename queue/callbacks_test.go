@@ -39,8 +39,8 @@ func TestPanicInBucketsLosesNoKey(t *testing.T) {
 			q.GetBatch(t.Context(), make([]Item[string], 3))
 		}()
 		checkInvariants(t, q)
-		if s := q.Stats(); s.Running != 0 || s.Dispatched != 0 {
-			t.Errorf("%d keys are running, %d were dispatched, want none", s.Running, s.Dispatched)
+		if s := q.Stats(); s.Of(StateRunning).Keys != 0 || s.Dispatched != 0 {
+			t.Errorf("%d keys are running, %d were dispatched, want none", s.Of(StateRunning).Keys, s.Dispatched)
 		}
 		if e := entryOf(t, q, "b"); e.State != StateBackingOff || e.LastError == nil || e.Attempts != 0 {
 			t.Errorf("%+v, want it backing off with the reason, not counted as a failure", e)
@@ -80,7 +80,7 @@ func TestCallbackThatEndsItsGoroutineLosesNoKey(t *testing.T) {
 			})
 			caller.Wait()
 			checkInvariants(t, q)
-			if n := q.Stats().Running; n != 0 {
+			if n := q.Stats().Of(StateRunning).Keys; n != 0 {
 				t.Errorf("%s: %d keys are running, want none", sick, n)
 			}
 		}

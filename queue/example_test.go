@@ -107,7 +107,7 @@ func ExampleOptions_tenant() {
 		item, _ := q.Get(context.Background())
 		fmt.Println(item.Key)
 	}
-	fmt.Println(q.Stats().Ready, "keys wait, and a worker too until a run of a ends")
+	fmt.Println(q.Stats().Of(queue.StateReady).Keys, "keys wait, and a worker too until a run of a ends")
 	// Output:
 	// a1
 	// b1

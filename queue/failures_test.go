@@ -43,7 +43,7 @@ func TestNothingIsKeptOfAHundredThousandFailures(t *testing.T) {
 		for e := range q.Snapshot() {
 			t.Fatalf("%d is kept: %v", e.Key, e.State)
 		}
-		if st := q.Stats(); st.Ready+st.Delayed+st.BackingOff+st.Throttled+st.Held+st.Running+st.Parked != 0 {
+		if st := q.Stats(); st.Of(StateReady).Keys+st.Of(StateDelayed).Keys+st.Of(StateBackingOff).Keys+st.Of(StateThrottled).Keys+st.Of(StateHeld).Keys+st.Of(StateRunning).Keys+st.Of(StateParked).Keys != 0 {
 			t.Errorf("keys are kept: %v", q)
 		}
 		if grown := heapInUse() - before; grown > keys*10 {

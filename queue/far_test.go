@@ -74,7 +74,7 @@ func TestTimesAreRightInAProcessThatRunsForYears(t *testing.T) {
 			time.Sleep(time.Minute)
 			add(t, q, "new")
 			near("Snapshot", entryOf(t, q, "old").Since, time.Minute)
-			near("OldestReady", q.Stats().OldestReady, time.Minute)
+			near("OldestReady", q.Stats().Of(StateReady).Oldest, time.Minute)
 			rows := q.Stats().States
 			if len(rows) != 1 || rows[0].Keys != 2 {
 				t.Errorf("states %+v", rows)
@@ -135,7 +135,7 @@ func TestPagesByAgeAreInOrderWhenTimesWrap(t *testing.T) {
 		var got []string
 		o := PageOptions{Order: ByAge, Limit: 1}
 		for more := true; more; {
-			p, err := q.Page(t.Context(), &o, nil)
+			p, err := q.Page(t.Context(), nil, &o)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -193,8 +193,8 @@ func TestManyBucketsRefuseAtOnce(t *testing.T) {
 			add(t, q, key)
 		}
 		wantNone(t, q)
-		if s := q.Stats(); s.Throttled != n {
-			t.Errorf("%d keys are throttled, want %d", s.Throttled, n)
+		if s := q.Stats(); s.Of(StateThrottled).Keys != n {
+			t.Errorf("%d keys are throttled, want %d", s.Of(StateThrottled).Keys, n)
 		}
 		checkInvariants(t, q)
 		time.Sleep(time.Minute)

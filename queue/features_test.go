@@ -417,7 +417,7 @@ func TestOldestKeyIsThatOfAllShards(t *testing.T) {
 			time.Sleep(time.Minute)
 		}
 		oldest(StateReady, begun)
-		if at := q.Stats().OldestReady; at.Sub(begun).Abs() > 20*time.Millisecond {
+		if at := q.Stats().Of(StateReady).Oldest; at.Sub(begun).Abs() > 20*time.Millisecond {
 			t.Errorf("a key is ready since %v, want %v", at, begun)
 		}
 		begun = time.Now()
@@ -438,7 +438,7 @@ func TestStatsCountAndMeasure(t *testing.T) {
 		for n := range 100 {
 			q.AddWith(fmt.Sprint(n), AddOptions{Priority: At(int8(n % 2))})
 		}
-		if s := q.Stats(); len(s.Bands) != 2 || s.Bands[1] != (BandStats{At(1), 50}) || s.Ready != 100 || s.OldestReady.IsZero() {
+		if s := q.Stats(); len(s.Bands) != 2 || s.Bands[1] != (BandStats{At(1), 50}) || s.Of(StateReady).Keys != 100 || s.Of(StateReady).Oldest.IsZero() {
 			t.Errorf("%+v", s)
 		}
 		time.Sleep(time.Second)
@@ -448,7 +448,7 @@ func TestStatsCountAndMeasure(t *testing.T) {
 			it.Done()
 		}
 		s := q.Stats()
-		if s.Adds != 100 || s.Dispatched != 100 || s.Ready != 0 {
+		if s.Adds != 100 || s.Dispatched != 100 || s.Of(StateReady).Keys != 0 {
 			t.Errorf("%+v", s)
 		}
 		waits, runs := s.QueueTime.UpTo(math.MaxInt64), s.WorkTime.UpTo(math.MaxInt64)
@@ -515,7 +515,7 @@ func TestErrorTextsThatAreShownAreCut(t *testing.T) {
 	}
 	get(t, q).Retry(long, 0)
 	found, _ := q.Lookup("k")
-	page, err := q.Page(t.Context(), &PageOptions{}, nil)
+	page, err := q.Page(t.Context(), nil, &PageOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -636,17 +636,17 @@ func TestBurstLeavesNothingBehind(t *testing.T) {
 func TestPageThatHadNoTimeShowsNothingTwice(t *testing.T) {
 	bubble(t, oneOrder(), func(t *testing.T, q *Queue[string]) {
 		add(t, q, "a", "b", "c")
-		first, err := q.Page(t.Context(), &PageOptions{Limit: 2}, nil)
+		first, err := q.Page(t.Context(), nil, &PageOptions{Limit: 2})
 		if err != nil || len(first.Entries) != 2 {
 			t.Fatalf("%+v, %v", first, err)
 		}
 		over, cancel := context.WithCancel(t.Context())
 		cancel()
-		none, err := q.Page(over, &PageOptions{Limit: 2, From: first.Next}, nil)
+		none, err := q.Page(over, nil, &PageOptions{Limit: 2, From: first.Next})
 		if err != nil || len(none.Entries) != 0 || !none.More {
 			t.Fatalf("%+v, %v", none, err)
 		}
-		last, err := q.Page(t.Context(), &PageOptions{Limit: 2, From: none.Next}, nil)
+		last, err := q.Page(t.Context(), nil, &PageOptions{Limit: 2, From: none.Next})
 		if err != nil || len(last.Entries) != 1 {
 			t.Errorf("%+v, %v; want the third key", last, err)
 		}

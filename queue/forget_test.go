@@ -107,7 +107,7 @@ func TestTenantsThatAreGoneAreNotKept(t *testing.T) {
 	if grown := heapInUse() - before; grown > 1<<19 {
 		t.Errorf("%d bytes more after %d tenants came and went", grown, sized(8000, 4000))
 	}
-	if q.Stats().Parked != 1 {
+	if q.Stats().Of(StateParked).Keys != 1 {
 		t.Error("no tenant stays: this shows nothing")
 	}
 	q.Close()

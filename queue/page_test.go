@@ -13,11 +13,11 @@ import (
 )
 
 // pages walks all pages and returns their keys in order.
-func pages(t *testing.T, q *Queue[string], o PageOptions, match func(string) bool) []string {
+func pages(t *testing.T, q *Queue[string], match func(string) bool, o PageOptions) []string {
 	t.Helper()
 	var keys []string
 	for {
-		p, err := q.Page(t.Context(), &o, match)
+		p, err := q.Page(t.Context(), match, &o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -45,7 +45,7 @@ func TestPagesTogetherHoldEveryKeyOnce(t *testing.T) {
 			add(t, q, want...)
 			for order := range orders {
 				for _, limit := range []int{1 + n/20, 7 + n/4, 1000} {
-					got := pages(t, q, PageOptions{Order: order, Limit: limit}, nil)
+					got := pages(t, q, nil, PageOptions{Order: order, Limit: limit})
 					if slices.Sort(got); !slices.Equal(got, want) {
 						t.Errorf("%d shards, %d keys, order %d, limit %d: %d keys, want each once", shards, n, order, limit, len(got))
 					}
@@ -88,7 +88,7 @@ func TestPageOrderIsThatOfEverythingSorted(t *testing.T) {
 			for e := range q.Snapshot() {
 				all[e.Key] = worth(e)
 			}
-			got := pages(t, q, PageOptions{Order: order, Limit: 60}, nil)
+			got := pages(t, q, nil, PageOptions{Order: order, Limit: 60})
 			if len(got) != len(all) {
 				t.Errorf("order %d: %d keys, want %d", order, len(got), len(all))
 			}
@@ -119,7 +119,7 @@ func TestPageHoldsOnlyWhatIsWanted(t *testing.T) {
 			{PageOptions{States: []State{StateReady}, Order: ByAge}, func(k string) bool { return k != "ready-1" }, []string{"ready-2"}},
 		} {
 			c.o.Limit = 10
-			got := pages(t, q, c.o, c.match)
+			got := pages(t, q, c.match, c.o)
 			if slices.Sort(got); !slices.Equal(got, c.want) {
 				t.Errorf("%+v: %v, want %v", c.o, got, c.want)
 			}
@@ -144,12 +144,12 @@ func TestPageHoldsNoLockWhileItMatches(t *testing.T) {
 		add(t, q, fmt.Sprint("key-", i))
 	}
 	calls := 0
-	p, err := q.Page(t.Context(), &PageOptions{Order: ByAge, Limit: 5}, func(key string) bool {
+	p, err := q.Page(t.Context(), func(key string) bool {
 		calls++
 		add(t, q, key)
 		_, _ = q.Lookup(key)
 		return true
-	})
+	}, &PageOptions{Order: ByAge, Limit: 5})
 	if err != nil || len(p.Entries) != 5 || calls == 0 || p.Looked < 5000 {
 		t.Errorf("%d keys of %d after %d calls, %v", len(p.Entries), p.Looked, calls, err)
 	}
@@ -170,15 +170,15 @@ func TestPageEndsWithItsContext(t *testing.T) {
 		}
 		return false
 	}
-	p, err := q.Page(ctx, &o, none)
+	p, err := q.Page(ctx, none, &o)
 	if err != nil || !p.More || p.Looked != 2048 {
 		t.Fatalf("page %+v, %v: want it to end after two chunks", p, err)
 	}
 	o.From = p.Next
-	if p, err = q.Page(t.Context(), &o, none); err != nil || p.More || p.Looked != 5000-2048 {
+	if p, err = q.Page(t.Context(), none, &o); err != nil || p.More || p.Looked != 5000-2048 {
 		t.Errorf("it goes on with %+v, %v", p, err)
 	}
-	if _, err := q.Page(ctx, &PageOptions{Order: ByNext}, nil); !errors.Is(err, cause) {
+	if _, err := q.Page(ctx, nil, &PageOptions{Order: ByNext}); !errors.Is(err, cause) {
 		t.Errorf("half a sorted page: %v, want the cause", err)
 	}
 }
@@ -189,14 +189,14 @@ func TestPageRefusesWhatMakesNoSense(t *testing.T) {
 	for _, o := range []PageOptions{
 		{Limit: -1}, {Limit: maxPage + 1}, {Order: orders}, {States: []State{states}}, {States: []State{absent}},
 	} {
-		if _, err := q.Page(t.Context(), &o, nil); err == nil {
+		if _, err := q.Page(t.Context(), nil, &o); err == nil {
 			t.Errorf("%+v was taken", o)
 		}
 	}
 	// A cursor comes out of a link that any reader can edit.
 	for _, c := range []Cursor{{Place: 1 << 63}, {Place: 1<<64 - 1, Rank: -1}, {Rank: never, Place: 1 << 40}, {Place: 1<<32 - 1}} {
 		for order := range orders {
-			if _, err := q.Page(t.Context(), &PageOptions{From: c, Order: order}, nil); err != nil {
+			if _, err := q.Page(t.Context(), nil, &PageOptions{From: c, Order: order}); err != nil {
 				t.Errorf("cursor %+v: %v", c, err)
 			}
 		}
@@ -214,7 +214,7 @@ func TestPageKeepsNoMoreThanAPage(t *testing.T) {
 		least := math.Inf(1) // what another goroutine allocates meanwhile is counted too
 		for range 3 {
 			least = min(least, testing.AllocsPerRun(3, func() {
-				if p, err := q.Page(context.Background(), &o, func(string) bool { return true }); err != nil || len(p.Entries) != 50 {
+				if p, err := q.Page(context.Background(), func(string) bool { return true }, &o); err != nil || len(p.Entries) != 50 {
 					t.Fatalf("%d keys, %v", len(p.Entries), err)
 				}
 			}))

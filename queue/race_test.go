@@ -174,8 +174,8 @@ func (w *stampedWork) run(adds int) {
 	}
 	used.Wait()
 	verify(w.t, w.q)
-	if st := w.q.Stats(); st.Adds != w.adds.Load() || st.Dispatched != w.runs.Load() || st.Running != 0 {
-		w.t.Errorf("%d adds, %d dispatched, %d running; want %d, %d, 0", st.Adds, st.Dispatched, st.Running, w.adds.Load(), w.runs.Load())
+	if st := w.q.Stats(); st.Adds != w.adds.Load() || st.Dispatched != w.runs.Load() || st.Of(StateRunning).Keys != 0 {
+		w.t.Errorf("%d adds, %d dispatched, %d running; want %d, %d, 0", st.Adds, st.Dispatched, st.Of(StateRunning).Keys, w.adds.Load(), w.runs.Load())
 	}
 	w.t.Logf("campaign: %d adds, %d runs", w.adds.Load(), w.runs.Load())
 }

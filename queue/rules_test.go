@@ -90,7 +90,7 @@ func TestRules(t *testing.T) {
 					got = append(got, time.Since(start).Truncate(10*time.Millisecond))
 					it.Done()
 				})
-				if st := q.Stats(); st.Parked == 1 {
+				if st := q.Stats(); st.Of(StateParked).Keys == 1 {
 					got = append(got, -1)
 				}
 				if len(got) != len(row.runs) || len(got) == 1 && got[0] != row.runs[0] {

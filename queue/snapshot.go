@@ -176,7 +176,7 @@ const (
 // The end of ctx ends a page ByPlace early: it holds what was found until then, and
 // Next goes on. In the other orders half a look is no page, and Page returns the
 // cause. It fails as well on options that make no sense.
-func (q *Queue[K]) Page(ctx context.Context, o *PageOptions, match func(key K) bool) (page Page[Entry[K]], err error) {
+func (q *Queue[K]) Page(ctx context.Context, match func(key K) bool, o *PageOptions) (page Page[Entry[K]], err error) {
 	p := pager[K]{match: match, last: lastCursor}
 	if o != nil {
 		p.PageOptions = *o

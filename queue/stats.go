@@ -13,15 +13,11 @@ type Stats struct {
 	Dispatched uint64 // runs begun
 	Retries    uint64 // runs that failed
 
-	// Keys by state.
-	Ready, Delayed, BackingOff, Throttled, Held, Running, Parked int
-
-	States      []StateStats // states with keys
-	Bands       []BandStats  // bands with ready keys, lowest first
-	OldestReady time.Time    // since when the key is ready that is so for longest and may run; zero: none is
-	QueueTime   Histogram    // how long keys were ready before they ran
-	WorkTime    Histogram    // how long they ran
-	HeldBy      string       // the reason of the first hold over the whole queue, "" if it is not held
+	States    []StateStats // states with keys; see Of
+	Bands     []BandStats  // bands with ready keys, lowest first
+	QueueTime Histogram    // how long keys were ready before they ran
+	WorkTime  Histogram    // how long they ran
+	HeldBy    string       // the reason of the first hold over the whole queue, "" if it is not held
 }
 
 // StateStats is how many keys are in a state, and of those that are ready or running
@@ -42,6 +38,16 @@ type BandStats struct {
 	Ready    int
 }
 
+// Of is the row of a state; without keys in it, one of none.
+func (s Stats) Of(state State) StateStats {
+	for _, r := range s.States {
+		if r.State == state {
+			return r
+		}
+	}
+	return StateStats{State: state}
+}
+
 // Stats adds up the counters. It takes each shard's lock for some microseconds
 // and may be called often.
 func (q *Queue[K]) Stats() Stats {
@@ -50,11 +56,6 @@ func (q *Queue[K]) Stats() Stats {
 	for _, k := range q.keepers {
 		k.locked(func() { k.s.stats(&st, &bands) })
 	}
-	keys := func(in State) int { return st.States[in].Keys }
-	st.Ready, st.Delayed, st.BackingOff = keys(StateReady), keys(StateDelayed), keys(StateBackingOff)
-	st.Throttled, st.Held = keys(StateThrottled), keys(StateHeld)
-	st.Running, st.Parked = keys(StateRunning), keys(StateParked)
-	st.OldestReady = st.States[StateReady].Oldest
 	st.States = slices.DeleteFunc(st.States, func(r StateStats) bool { return r.Keys == 0 })
 	for b, n := range bands {
 		if n > 0 {
@@ -98,6 +99,9 @@ func (s *shard) stats(st *Stats, bands *[maxBands]int) {
 // String names the queue and says how many keys are in which state.
 func (q *Queue[K]) String() string {
 	s := q.Stats()
-	return fmt.Sprintf("%s: %d ready, %d delayed, %d backing off, %d throttled, %d held, %d running, %d parked",
-		s.Name, s.Ready, s.Delayed, s.BackingOff, s.Throttled, s.Held, s.Running, s.Parked)
+	text := s.Name + ":"
+	for state := StateReady; state <= StateParked; state++ {
+		text += fmt.Sprintf(" %d %s,", s.Of(state).Keys, state)
+	}
+	return text[:len(text)-1]
 }

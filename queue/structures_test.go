@@ -329,7 +329,7 @@ func TestSnapshotSeesKeysBehindAFreedChunk(t *testing.T) {
 	if keys := keysIn(q); len(keys) != 10 {
 		t.Errorf("Snapshot saw %v, want the last ten of %d keys", keys, n)
 	}
-	if p, err := q.Page(t.Context(), &PageOptions{}, nil); err != nil || len(p.Entries) != 10 {
+	if p, err := q.Page(t.Context(), nil, &PageOptions{}); err != nil || len(p.Entries) != 10 {
 		t.Errorf("a page has %d keys, %v; want 10", len(p.Entries), err)
 	}
 	checkInvariants(t, q)

@@ -30,7 +30,7 @@ type Inspection interface {
 	// Keys gives some of the keys in the queue: those whose printed form contains a text,
 	// and with o.Failed those that are Failing. What it costs is said at
 	// queue.Queue.Page; ctx bounds it.
-	Keys(ctx context.Context, o queue.PageOptions, contains string) (queue.Page[KeySnapshot], error)
+	Keys(ctx context.Context, contains string, o *queue.PageOptions) (queue.Page[KeySnapshot], error)
 	// Key is one key of the queue; not ok: the queue does not know it, because there
 	// is nothing to run for it.
 	Key(ctx context.Context, printed string) (k KeySnapshot, ok bool)
@@ -123,19 +123,23 @@ type KeySnapshot struct {
 }
 
 // Keys implements Inspection.
-func (c inspection[K]) Keys(ctx context.Context, o queue.PageOptions, contains string) (page queue.Page[KeySnapshot], err error) {
+func (c inspection[K]) Keys(ctx context.Context, contains string, o *queue.PageOptions) (page queue.Page[KeySnapshot], err error) {
+	var opts queue.PageOptions
+	if o != nil {
+		opts = *o
+	}
 	var match func(K) bool
 	if contains != "" {
 		match = containing[K](contains)
 	}
 	for {
-		p, err := c.of.Queue().Page(ctx, &o, match)
+		p, err := c.of.Queue().Page(ctx, match, &opts)
 		if err != nil {
 			return queue.Page[KeySnapshot]{}, fmt.Errorf("reconcile: controller %q: keys: %w", c.of.Name(), err)
 		}
 		page.Next, page.More, page.Looked = p.Next, p.More, max(page.Looked, p.Looked)
 		for _, e := range p.Entries {
-			if !o.Failed || failed(e.LastError) {
+			if !opts.Failed || failed(e.LastError) {
 				page.Entries = append(page.Entries, c.keySnapshot(e))
 			}
 		}
@@ -143,7 +147,7 @@ func (c inspection[K]) Keys(ctx context.Context, o queue.PageOptions, contains s
 		if !p.More || len(page.Entries) > 0 || ctx.Err() != nil {
 			return page, nil //nolint:nilerr // what was found until then, and where to go on
 		}
-		o.From = p.Next
+		opts.From = p.Next
 	}
 }
 
@@ -218,7 +222,7 @@ func (c inspection[K]) keyOf(ctx context.Context, printed string) (key K, err er
 			return key, fmt.Errorf("%w: %w", ErrNoKey, cmp.Or(err, errors.New("it is not printed like that")))
 		}
 	}
-	p, err := c.of.Queue().Page(ctx, &queue.PageOptions{Limit: 1}, func(k K) bool { return fmt.Sprint(k) == printed })
+	p, err := c.of.Queue().Page(ctx, func(k K) bool { return fmt.Sprint(k) == printed }, &queue.PageOptions{Limit: 1})
 	switch {
 	case err != nil:
 		return key, err

@@ -76,9 +76,9 @@ func TestActionsFindKeysByTheirPrintedForm(t *testing.T) {
 		t.Error(err)
 	}
 	for _, c := range []Inspection{byKey, byText, byPair} {
-		p, err := c.Keys(t.Context(), queue.PageOptions{}, "n")
+		p, err := c.Keys(t.Context(), "n", &queue.PageOptions{})
 		if c == byPair {
-			p, err = c.Keys(t.Context(), queue.PageOptions{}, "1 2")
+			p, err = c.Keys(t.Context(), "1 2", &queue.PageOptions{})
 		}
 		if err != nil || len(p.Entries) != 1 {
 			t.Fatalf("%+v, %v", p, err)
@@ -109,7 +109,7 @@ func TestActionsFindKeysByTheirPrintedForm(t *testing.T) {
 	if err := byText.Do(t.Context(), "explode", "x", ""); err == nil {
 		t.Error("an unknown action was taken")
 	}
-	if _, err := byText.Keys(t.Context(), queue.PageOptions{Limit: -1}, ""); err == nil {
+	if _, err := byText.Keys(t.Context(), "", &queue.PageOptions{Limit: -1}); err == nil {
 		t.Error("a negative limit was taken")
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/store"
 )
 
@@ -16,9 +17,10 @@ func (c *Controller[K]) summarise(in time.Duration) {
 	since, now := c.summed, c.counts()
 	c.summed = now
 	q := c.k.q.Stats()
+	keys := func(in queue.State) int { return q.Of(in).Keys }
 	waits := time.Duration(0)
-	if !q.OldestReady.IsZero() {
-		waits = time.Since(q.OldestReady).Round(time.Millisecond)
+	if oldest := q.Of(queue.StateReady).Oldest; !oldest.IsZero() {
+		waits = time.Since(oldest).Round(time.Millisecond)
 	}
 	state := c.supervisor.condition()
 	stuck := 0
@@ -31,9 +33,9 @@ func (c *Controller[K]) summarise(in time.Duration) {
 		slog.String("controller", c.k.name),
 		slog.Uint64("runs", now.Runs()-since.Runs()), slog.Uint64("failed", now.Error+now.Terminal-since.Error-since.Terminal),
 		slog.Uint64("throttled", now.Throttled-since.Throttled),
-		slog.Int64("failing", max(c.k.fails.n.Load()-int64(q.Parked), 0)), slog.Int("givenUp", q.Parked), slog.Int("stuck", stuck),
-		slog.Int("ready", q.Ready), slog.Duration("oldestReady", waits), slog.Int("running", q.Running), slog.Int("delayed", q.Delayed),
-		slog.Int("backingOff", q.BackingOff), slog.Int("held", q.Held), slog.Int("waitingForQuota", q.Throttled),
+		slog.Int64("failing", max(c.k.fails.n.Load()-int64(keys(queue.StateParked)), 0)), slog.Int("givenUp", keys(queue.StateParked)), slog.Int("stuck", stuck),
+		slog.Int("ready", keys(queue.StateReady)), slog.Duration("oldestReady", waits), slog.Int("running", keys(queue.StateRunning)), slog.Int("delayed", keys(queue.StateDelayed)),
+		slog.Int("backingOff", keys(queue.StateBackingOff)), slog.Int("held", keys(queue.StateHeld)), slog.Int("waitingForQuota", keys(queue.StateThrottled)),
 	}
 	level := slog.LevelInfo
 	if c.k.view.Load().leased {

@@ -426,7 +426,7 @@ func (s *supervisor[K]) stop(endParts func()) error {
 	}
 	s.sayHandovers(true)
 	stats := s.k.q.Stats()
-	s.k.log().Info("reconcile: controller drains", "controller", s.k.name, "running", stats.Running, "ready", stats.Ready)
+	s.k.log().Info("reconcile: controller drains", "controller", s.k.name, "running", stats.Of(queue.StateRunning).Keys, "ready", stats.Of(queue.StateReady).Keys)
 	drain, cancel := context.WithTimeoutCause(context.Background(), s.k.o.drain(), errors.New("time to drain is over"))
 	defer cancel()
 	err := s.k.q.Stop(drain)
@@ -470,7 +470,7 @@ func (s *supervisor[K]) keepHouse() {
 	s.writes.age()
 	s.k.sweepBrake()
 	s.k.sweepFailures()
-	if s.k.q.Stats().Parked > 0 {
+	if s.k.q.Stats().Of(queue.StateParked).Keys > 0 {
 		s.retryParked()
 	}
 	for _, w := range s.k.sweeps {

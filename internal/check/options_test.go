@@ -163,7 +163,7 @@ func TestNoFunctionChangesItsOptions(t *testing.T) {
 	adapter := &workqueue.Options[store.Key]{}
 	unchanged("workqueue.New", adapter, func() error { _, err := workqueue.New(adapter); return err })
 	page := &queue.PageOptions{}
-	unchanged("Queue.Page", page, func() error { _, err := must(queue.New(q))(t).Page(t.Context(), page, nil); return err })
+	unchanged("Queue.Page", page, func() error { _, err := must(queue.New(q))(t).Page(t.Context(), nil, page); return err })
 	c := &cache.Options[spec, spec]{Finalizers: make([]string, 0, 4)}
 	unchanged("cache.New", c, func() error { _, err := cache.New(things, c); return err })
 	s := &store.Options[spec, spec]{}

@@ -276,8 +276,8 @@ func (j *judging) ofController(c *controllerFacts) {
 		say(whatPaused, c.stats.HeldBy, false, time.Time{}, "resume")
 	case s.Workers == 0:
 		say(whatNoWorkers, "it has no workers", false, time.Time{}, "set workers")
-	case busy(c), !c.stats.OldestReady.IsZero() && j.at.Sub(c.stats.OldestReady) > busyWait:
-		say(whatBusy, j.busyText(c), j.at.Sub(c.stats.OldestReady) > busyWait, c.stats.OldestReady)
+	case busy(c), !c.stats.Of(queue.StateReady).Oldest.IsZero() && j.at.Sub(c.stats.Of(queue.StateReady).Oldest) > busyWait:
+		say(whatBusy, j.busyText(c), j.at.Sub(c.stats.Of(queue.StateReady).Oldest) > busyWait, c.stats.Of(queue.StateReady).Oldest)
 	}
 	if n := len(s.Slowed); n > 0 {
 		k := s.Slowed[0]
@@ -317,16 +317,16 @@ const unavailable = "store: unavailable since"
 
 // busy reports whether keys wait because all workers run others.
 func busy(c *controllerFacts) bool {
-	return c.snap.Workers > 0 && c.snap.Active >= c.snap.Workers && c.stats.Ready > 0
+	return c.snap.Workers > 0 && c.snap.Active >= c.snap.Workers && c.stats.Of(queue.StateReady).Keys > 0
 }
 
 func (j *judging) busyText(c *controllerFacts) string {
 	wait := ""
-	if !c.stats.OldestReady.IsZero() {
-		wait = ", the first for " + short(j.at.Sub(c.stats.OldestReady))
+	if !c.stats.Of(queue.StateReady).Oldest.IsZero() {
+		wait = ", the first for " + short(j.at.Sub(c.stats.Of(queue.StateReady).Oldest))
 	}
-	keys := some(c.stats.Ready, "key") + " wait"
-	if c.stats.Ready == 1 {
+	keys := some(c.stats.Of(queue.StateReady).Keys, "key") + " wait"
+	if c.stats.Of(queue.StateReady).Keys == 1 {
 		keys += "s"
 	}
 	if !busy(c) {

@@ -233,7 +233,7 @@ func TestVerdicts(t *testing.T) {
 		{
 			"a function that stores nothing",
 			facts{
-				controllers: []controllerFacts{edited(runs(key("a", queue.StateBackingOff, "boom")), func(c *controllerFacts) { c.stats.Ready = 1 })},
+				controllers: []controllerFacts{edited(runs(key("a", queue.StateBackingOff, "boom")), func(c *controllerFacts) { c.stats.States = []queue.StateStats{{State: queue.StateReady, Keys: 1}} })},
 				kinds:       []kindFacts{listed(object("a"), object("b"), object("c"))},
 			},
 			NotWell, "Not well. 2 of 3 objects are not as declared, for 28 min. 1 cause.",
@@ -333,7 +333,7 @@ func TestVerdicts(t *testing.T) {
 		{
 			"all workers are busy",
 			facts{controllers: []controllerFacts{edited(runs(), func(c *controllerFacts) {
-				c.snap.Active, c.stats.Ready, c.stats.OldestReady = 4, 641, ago(9*time.Second)
+				c.snap.Active, c.stats.States = 4, []queue.StateStats{{State: queue.StateReady, Keys: 641, Oldest: ago(9 * time.Second)}}
 			})}},
 			UnderWay, "Under way. 1 cause.",
 			[]string{"workers busy: all 4 workers of dbs are busy, 641 keys wait, the first for 9 s | controller dbs | - | - |  | 23:39:51"},
@@ -487,7 +487,7 @@ func TestUnderneath(t *testing.T) {
 		c.snap.Name, c.snap.Held, c.leases = "one", 0, []reconcile.LeaseSnapshot{{Holder: "s2"}}
 	})
 	stuckOne := edited(runs(), func(c *controllerFacts) {
-		c.snap.Active, c.stats.Throttled = 1, 3
+		c.snap.Active, c.stats.States = 1, []queue.StateStats{{State: queue.StateThrottled, Keys: 3}}
 		c.snap.Running = []reconcile.RunSnapshot{{Keys: []string{"a"}, Stuck: true}}
 	})
 	for _, c := range []struct {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/objects"
 )
@@ -94,7 +95,7 @@ func (j *judging) silentAndWell(kind string, n int) int {
 		if c.snap.Kind != kind {
 			continue
 		}
-		pending += c.stats.Ready + c.stats.Running
+		pending += c.stats.Of(queue.StateReady).Keys + c.stats.Of(queue.StateRunning).Keys
 		ran = ran || c.snap.Runs.Runs() > 0
 		elsewhere = elsewhere || c.snap.Held == 0
 	}

@@ -207,7 +207,7 @@ func keysOf(ctx context.Context, c reconcile.Inspection) iter.Seq2[reconcile.Key
 			{States: []queue.State{queue.StateBackingOff, queue.StateThrottled, queue.StateHeld, queue.StateParked}, Limit: 1000},
 		} {
 			for more := true; more; {
-				page, err := c.Keys(ctx, q, "")
+				page, err := c.Keys(ctx, "", &q)
 				if err == nil && ctx.Err() != nil {
 					err = context.Cause(ctx)
 				}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
 )
 
@@ -152,7 +153,7 @@ func (j *judging) quotas() {
 	}
 	wait := 0
 	for _, c := range j.controllers {
-		wait += c.stats.Throttled
+		wait += c.stats.Of(queue.StateThrottled).Keys
 	}
 	if wait > 0 {
 		says = append(says, some(wait, "key")+" wait")

@@ -186,7 +186,7 @@ func TestHandlersOwnDelaysAreKeptToTheSecond(t *testing.T) {
 		if !slices.Equal(at, want) {
 			t.Errorf("calls at %v, want %v", at, want)
 		}
-		if got := ctrl.Queue().Stats().Parked; got != 1 {
+		if got := ctrl.Queue().Stats().Of(queue.StateParked).Keys; got != 1 {
 			t.Errorf("%d keys parked, want the one that gave up", got)
 		}
 		edit(t, s, "a", resize(2)) // a new spec is a new chance

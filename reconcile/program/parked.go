@@ -42,12 +42,12 @@ func parkedKeys(ctx context.Context, m *reconcile.Manager, kind string) map[stri
 	parked := make(map[string]string)
 	for _, r := range m.Runners() {
 		c, ok := reconcile.Inspect(r)
-		if !ok || c.Snapshot().Kind != kind || c.QueueStats().Parked == 0 {
+		if !ok || c.Snapshot().Kind != kind || c.QueueStats().Of(queue.StateParked).Keys == 0 {
 			continue
 		}
 		q := queue.PageOptions{States: []queue.State{queue.StateParked}, Limit: 1000}
 		for more := true; more; {
-			page, err := c.Keys(ctx, q, "")
+			page, err := c.Keys(ctx, "", &q)
 			if err != nil {
 				break // ctx has ended
 			}

@@ -204,7 +204,7 @@ func (h *handler) carryOut(ctx context.Context, a Action) error {
 func retryFailed(ctx context.Context, c reconcile.Inspection) error {
 	q := queue.PageOptions{Failed: true, Limit: 1000}
 	for {
-		page, err := c.Keys(ctx, q, "")
+		page, err := c.Keys(ctx, "", &q)
 		if err != nil {
 			return err
 		}

@@ -21,7 +21,7 @@ func (h *handler) one(ctx context.Context, q url.Values) (*oneView, error) {
 	if err != nil {
 		return nil, err
 	}
-	page, err := c.Keys(ctx, f.query, f.search)
+	page, err := c.Keys(ctx, f.search, &f.query)
 	if err != nil {
 		return nil, err
 	}

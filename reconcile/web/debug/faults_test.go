@@ -260,7 +260,7 @@ func TestKeyThatAskedToRunAgainDoesNotFail(t *testing.T) {
 		}
 		overview := get(t, h, http.StatusOK, "format", "text")
 		wantAll(t, overview, "All is well: nothing fails, and nothing is stuck.")
-		page, err := inspected(c).Keys(t.Context(), queue.PageOptions{Failed: true}, "")
+		page, err := inspected(c).Keys(t.Context(), "", &queue.PageOptions{Failed: true})
 		if err != nil || len(page.Entries) != 0 {
 			t.Errorf("keys that failed: %+v, %v; want none", page.Entries, err)
 		}

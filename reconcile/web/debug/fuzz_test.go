@@ -92,7 +92,7 @@ func read(raw []byte) (*http.Request, error) {
 // state is what an action could change.
 func stateOf(w *world) any {
 	synctest.Wait()
-	page, err := inspected(w.Buckets).Keys(context.Background(), queue.PageOptions{Limit: 1000}, "")
+	page, err := inspected(w.Buckets).Keys(context.Background(), "", &queue.PageOptions{Limit: 1000})
 	return []any{
 		w.Buckets.Snapshot(), w.Buckets.Queue().Stats(), w.Audit.Snapshot(), w.Audit.Queue().Stats(), page, err, w.Quota.Stats(),
 	}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
 )
 
@@ -81,9 +82,9 @@ func (h *handler) keep() {
 	for _, c := range h.controllers() {
 		c.KeepRuns()
 		n, q := c.Counts(), c.QueueStats()
-		one := sample{ready: uint32(q.Ready)}
-		if !q.OldestReady.IsZero() {
-			one.oldest = uint32(max(now.Sub(q.OldestReady), 0) / time.Second)
+		one := sample{ready: uint32(q.Of(queue.StateReady).Keys)}
+		if !q.Of(queue.StateReady).Oldest.IsZero() {
+			one.oldest = uint32(max(now.Sub(q.Of(queue.StateReady).Oldest), 0) / time.Second)
 		}
 		r := ringOf(s.controllers, c.Name())
 		r.saw(goodRuns(n), now)

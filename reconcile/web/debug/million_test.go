@@ -61,7 +61,7 @@ func TestPagesHoldAtAMillionKeys(t *testing.T) {
 	// The pages go on to the end, and hold what they should.
 	seen := 0
 	for q := (queue.PageOptions{Limit: 1000}); ; {
-		p, err := inspected(c).Keys(t.Context(), q, "0007")
+		p, err := inspected(c).Keys(t.Context(), "0007", &q)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -63,12 +63,19 @@ func (h *handler) surroundings(v *overview) {
 }
 
 func summarise(s reconcile.Snapshot, q queue.Stats) summary {
+	all := 0
+	for _, row := range q.States {
+		if row.State != queue.StateIdle {
+			all += row.Keys
+		}
+	}
+	keys := func(in queue.State) int { return q.Of(in).Keys }
 	return summary{
 		Name: s.Name, Kind: s.Kind, Placement: s.Placement, Shards: s.Shards, Held: s.Held,
 		Workers: s.Workers, Active: s.Active,
-		Keys:  q.Ready + q.Delayed + q.BackingOff + q.Throttled + q.Held + q.Running + q.Parked,
-		Ready: q.Ready, Delayed: q.Delayed, BackingOff: q.BackingOff, Throttled: q.Throttled,
-		Kept: q.Held, Running: q.Running, Parked: q.Parked, Oldest: q.OldestReady,
+		Keys: all, Ready: keys(queue.StateReady), Delayed: keys(queue.StateDelayed), BackingOff: keys(queue.StateBackingOff),
+		Throttled: keys(queue.StateThrottled), Kept: keys(queue.StateHeld), Running: keys(queue.StateRunning), Parked: keys(queue.StateParked),
+		Oldest: q.Of(queue.StateReady).Oldest,
 		Paused: q.HeldBy, Waiting: s.Waiting, Error: s.Error, Slowed: s.Slowed, Runs: s.Runs,
 	}
 }

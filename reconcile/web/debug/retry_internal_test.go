@@ -19,7 +19,7 @@ type failedKeys struct {
 	kicked []string
 }
 
-func (f *failedKeys) Keys(_ context.Context, q queue.PageOptions, _ string) (queue.Page[reconcile.KeySnapshot], error) {
+func (f *failedKeys) Keys(_ context.Context, _ string, q *queue.PageOptions) (queue.Page[reconcile.KeySnapshot], error) {
 	if !q.Failed || len(f.pages) == 0 {
 		return queue.Page[reconcile.KeySnapshot]{}, fmt.Errorf("asked for %+v with %d pages left", q, len(f.pages))
 	}

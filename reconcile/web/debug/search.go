@@ -14,7 +14,7 @@ func (h *handler) search(ctx context.Context, contains string) (*searchView, err
 		return v, nil
 	}
 	for _, c := range h.controllers() {
-		page, err := c.Keys(ctx, queue.PageOptions{Limit: someRows}, contains)
+		page, err := c.Keys(ctx, contains, &queue.PageOptions{Limit: someRows})
 		if err != nil {
 			return nil, err
 		}

@@ -215,7 +215,7 @@ func TestSecretsAppearNowhere(t *testing.T) {
 			for e := range c.Queue().Snapshot() {
 				said["the queues' snapshots"] += fmt.Sprintf("%+v", e)
 			}
-			said["the pages of keys"] += string(must(json.Marshal(must(inspected(c).Keys(t.Context(), queue.PageOptions{Limit: 1000}, "")))))
+			said["the pages of keys"] += string(must(json.Marshal(must(inspected(c).Keys(t.Context(), "", &queue.PageOptions{Limit: 1000})))))
 		}
 		h := must(debug.New(&m, &debug.Options{Events: events, Inventories: []debug.Inventory{inventory}, Objects: []kinds.Kind{kinds.Of(vaults)}, Logger: log}))
 		for _, format := range []string{"html", "json", "text"} {
