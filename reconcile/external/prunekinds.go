@@ -22,11 +22,10 @@ type Pruner interface {
 func (v *Inventory[S, T, R]) kind() string     { return v.o.Store.Kind() }
 func (v *Inventory[S, T, R]) letters() Letters { return v.o.Letters }
 
-// Pruned is what [PruneKinds] did about one inventory.
-type Pruned struct {
-	Kind    string
-	Deleted []Finding
-	Err     error // of its Prune, or why it was not pruned
+// prunedKind is how the prune of one inventory ended.
+type prunedKind struct {
+	kind string
+	err  error // of its Prune, or why it was not pruned
 }
 
 // PruneKinds prunes several kinds, which may lie in several stores, in the order of their
@@ -41,10 +40,10 @@ type Pruned struct {
 //     when they have synced, and with caches of the whole kinds, not of shards.
 //
 // Most is the cap for each kind, as in Prune. Kinds that the graph does not know come
-// first, in the given order. The results are in the order in which the kinds were
-// pruned; the error joins theirs. Kinds that need each other in a circle have no order:
+// first, in the given order. It returns what was deleted, each with its mark, which names the
+// kind; the error joins those of the kinds. Kinds that need each other in a circle have no order:
 // that is a [depend.ErrCycle], and nothing is pruned.
-func PruneKinds(ctx context.Context, g *depend.Graph, most Cap, inventories ...Pruner) ([]Pruned, error) {
+func PruneKinds(ctx context.Context, g *depend.Graph, most Cap, inventories ...Pruner) (deleted []Finding, err error) {
 	if g == nil {
 		return nil, errors.New("external: PruneKinds: no graph")
 	}
@@ -59,22 +58,21 @@ func PruneKinds(ctx context.Context, g *depend.Graph, most Cap, inventories ...P
 	slices.SortStableFunc(inventories, func(a, b Pruner) int {
 		return place(order, b.kind()) - place(order, a.kind())
 	})
-	var all []Pruned
+	var all []prunedKind
 	var errs []error
 	for _, v := range inventories {
-		p := Pruned{Kind: v.kind()}
-		if user := leftover(g, all, p.Kind); user != "" {
-			p.Err = fmt.Errorf("external: kind %q is not pruned: it is needed by kind %q, of which not all orphans have gone", p.Kind, user)
+		p := prunedKind{kind: v.kind()}
+		if user := leftover(g, all, p.kind); user != "" {
+			p.err = fmt.Errorf("external: kind %q is not pruned: it is needed by kind %q, of which not all orphans have gone", p.kind, user)
 		} else {
-			var undecided int
-			p.Deleted, undecided, p.Err = v.prune(ctx, most, usedBy(g, v))
-			if undecided > 0 {
-				p.Err = errors.Join(p.Err, fmt.Errorf("external: prune kind %q: of %d resources it could not be decided whether they are orphans", p.Kind, undecided))
+			done, undecided, err := v.prune(ctx, most, usedBy(g, v))
+			if deleted, p.err = append(deleted, done...), err; undecided > 0 {
+				p.err = errors.Join(err, fmt.Errorf("external: prune kind %q: of %d resources it could not be decided whether they are orphans", p.kind, undecided))
 			}
 		}
-		all, errs = append(all, p), append(errs, p.Err)
+		all, errs = append(all, p), append(errs, p.err)
 	}
-	return all, errors.Join(errs...)
+	return deleted, errors.Join(errs...)
 }
 
 // usedBy says whether a declared object refers to a key, or may do so: to one that differs in case only.
@@ -113,10 +111,10 @@ func place(order []string, kind string) int {
 }
 
 // leftover is a kind that needs this one and was not pruned to the end.
-func leftover(g *depend.Graph, all []Pruned, kind string) string {
+func leftover(g *depend.Graph, all []prunedKind, kind string) string {
 	for _, p := range all {
-		if p.Err != nil && p.Kind != kind && g.Needs(p.Kind, kind) {
-			return p.Kind
+		if p.err != nil && p.kind != kind && g.Needs(p.kind, kind) {
+			return p.kind
 		}
 	}
 	return ""
