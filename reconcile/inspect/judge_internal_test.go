@@ -312,8 +312,8 @@ func TestVerdicts(t *testing.T) {
 				kinds:  []kindFacts{listed(object("a", "ready"))},
 				checks: []reconcile.Check{{Name: "quotas#0", Reason: "cannot join: " + down.Error()}},
 			},
-			NotWell, "Not well. The store (etcd 127.0.0.1:2379) has not answered since 23:20:00; what follows is from then. The 1 object is as declared. 1 cause.",
-			[]string{"store: no answer | etcd 127.0.0.1:2379 | - | - |  | 23:20:00"},
+			NotWell, "Not well. The store (etcd 127.0.0.1:2379) has not answered since 23:20:00; what follows is from then. The 1 object was as declared. 1 cause.",
+			[]string{"store: no answer | etcd 127.0.0.1:2379 | - | - | mend the store, nothing else | 23:20:00"},
 		},
 		{
 			"keys that fail for the store are counted at it",
@@ -322,7 +322,7 @@ func TestVerdicts(t *testing.T) {
 				controllers: []controllerFacts{runs(append(many(3, "write: "+down.Error()), key("x", queue.StateBackingOff, "boom"))...)},
 			},
 			NotWell, "Not well. The store (memory) has not answered since 23:20:00; what follows is from then. 2 causes.",
-			[]string{"store: no answer | memory | holds up 3 of db | - |  | 23:20:00", "fails: boom | 1 of db | - | x | why,kick | 23:12:00"},
+			[]string{"store: no answer | memory | holds up 3 of db | - | mend the store, nothing else | 23:20:00", "fails: boom | 1 of db | - | x | why,kick | 23:12:00"},
 		},
 		{
 			"names are the user's",
@@ -486,6 +486,16 @@ func TestUnderneath(t *testing.T) {
 	single := edited(runs(), func(c *controllerFacts) {
 		c.snap.Name, c.snap.Held, c.leases = "one", 0, []reconcile.LeaseSnapshot{{Holder: "s2"}}
 	})
+	whole := func(name string) controllerFacts {
+		return edited(runs(), func(c *controllerFacts) {
+			c.snap.Name, c.leases = name, []reconcile.LeaseSnapshot{{Held: true, Running: true}}
+		})
+	}
+	lost := func(name string) controllerFacts {
+		return edited(runs(), func(c *controllerFacts) {
+			c.snap.Name, c.snap.Held, c.leases = name, 0, []reconcile.LeaseSnapshot{{}}
+		})
+	}
 	stuckOne := edited(runs(), func(c *controllerFacts) {
 		c.snap.Active, c.stats.States = 1, []queue.StateStats{{State: queue.StateThrottled, Keys: 3}}
 		c.snap.Running = []reconcile.RunSnapshot{{Keys: []string{"a"}, Stuck: true}}
@@ -499,12 +509,25 @@ func TestUnderneath(t *testing.T) {
 		{
 			"a healthy server of three",
 			facts{stores: []storeFacts{{name: "memory"}}, controllers: []controllerFacts{sharded, single}, caches: []cache.Snapshot{{Synced: true, Connected: true}}},
-			[]string{"well store: memory answers", "well leases: dbs runs 1 of 3 shards here, one runs on s2", "well caches: 1 cache connected", "well workers: dbs 0 of 4, one 0 of 4"},
+			[]string{"well store: memory answers", "well leases: dbs runs 1 of 3 shards here, one runs on s2", "well caches: 1 cache connected", "well workers: 0 of 8 are busy"},
+		},
+		{
+			"controllers that run whole",
+			facts{controllers: []controllerFacts{whole("a"), whole("b"), single}},
+			[]string{"well leases: 2 controllers run here, one runs on s2", "well workers: 0 of 12 are busy"},
 		},
 		{
 			"a store that is down",
 			facts{stores: []storeFacts{{name: "memory", down: down}}, caches: []cache.Snapshot{{Name: "db", Synced: true}}},
 			[]string{"not well store: memory has not answered since 23:20:00", "not well caches: as of when the store last answered"},
+		},
+		{
+			"leases that a store that is down has ended",
+			facts{stores: []storeFacts{{name: "memory", down: down}}, controllers: []controllerFacts{whole("a"), lost("b"), lost("c"), single}},
+			[]string{
+				"not well store: memory has not answered since 23:20:00",
+				"not well leases: a runs here, 2 controllers have no lease until the store answers, one runs on s2", "well workers: 0 of 16 are busy",
+			},
 		},
 		{
 			"a cache alone",
@@ -514,7 +537,7 @@ func TestUnderneath(t *testing.T) {
 		{
 			"a stuck worker and a quota",
 			facts{controllers: []controllerFacts{stuckOne}, buckets: []ratelimit.Stats{{Name: "dns", Until: now.Add(90 * time.Second)}}},
-			[]string{"well leases: none needed", "under way quotas: dns is paused for 1 min, 3 keys wait", "not well workers: dbs 1 of 4 (1 stuck)"},
+			[]string{"well leases: none needed", "under way quotas: dns is paused for 1 min, 3 keys wait", "not well workers: 1 of 4 are busy, 1 of dbs is stuck"},
 		},
 	} {
 		c.facts.at = now

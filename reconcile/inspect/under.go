@@ -9,6 +9,9 @@ import (
 	"github.com/tendhq/tend/reconcile"
 )
 
+// mendStore is what to do about a store that does not answer.
+const mendStore = "mend the store, nothing else"
+
 // storesDown asks each store once. What follows from one that does not answer refers to it.
 func (j *judging) storesDown() {
 	for _, s := range j.stores {
@@ -19,7 +22,7 @@ func (j *judging) storesDown() {
 			continue
 		}
 		text := fmt.Sprintf("The store (%s) has not answered since %s; what follows is from then.", s.name, clock(s.down.Since, j.at))
-		found := j.named(whatStore+"\x00"+s.name, Cause{What: whatStore, Why: s.down.Err.Error(), Grave: true, Kind: s.name, Since: s.down.Since})
+		found := j.named(whatStore+"\x00"+s.name, Cause{What: whatStore, Why: s.down.Err.Error(), Grave: true, Kind: s.name, Since: s.down.Since, Do: []string{mendStore}})
 		if j.down == "" {
 			j.down, j.storeCause = text, found
 		}
@@ -73,16 +76,26 @@ func (j *judging) underneath() {
 }
 
 func (j *judging) leases() {
-	var says []string
+	var here, lost, says []string
 	level := Well
 	for _, c := range j.controllers {
-		if len(c.leases) == 0 {
+		switch {
+		case len(c.leases) == 0:
 			continue
+		case len(c.leases) == 1 && c.leases[0].Held && c.leases[0].Running:
+			here = append(here, c.snap.Name)
+		case j.down != "" && !slices.ContainsFunc(c.leases, func(l reconcile.LeaseSnapshot) bool { return l.Held || l.Running || l.Holder != "" }):
+			lost = append(lost, c.snap.Name)
+		default:
+			says = append(says, c.snap.Name+" "+leaseText(&c.snap, c.leases))
 		}
-		says = append(says, c.snap.Name+" "+leaseText(&c.snap, c.leases))
 		if slices.ContainsFunc(c.leases, func(l reconcile.LeaseSnapshot) bool { return l.Held != l.Running }) {
 			level = UnderWay
 		}
+	}
+	says = slices.Concat(alike(here, "runs here", "run here"), alike(lost, "has no lease until the store answers", "have no lease until the store answers"), says)
+	if len(lost) > 0 {
+		level = NotWell
 	}
 	switch {
 	case len(says) > 0:
@@ -90,6 +103,17 @@ func (j *judging) leases() {
 	case len(j.controllers) > 0:
 		j.part("leases", Well, "none needed")
 	}
+}
+
+// alike is what is said of controllers of which the same holds: of one by its name.
+func alike(names []string, one, several string) []string {
+	switch len(names) {
+	case 0:
+		return nil
+	case 1:
+		return []string{names[0] + " " + one}
+	}
+	return []string{some(len(names), "controller") + " " + several}
 }
 
 func leaseText(s *reconcile.Snapshot, all []reconcile.LeaseSnapshot) string {
@@ -167,29 +191,34 @@ func (j *judging) quotas() {
 
 func (j *judging) workers() {
 	var says []string
-	level := Well
+	level, active, all := Well, 0, 0
 	for i := range j.controllers {
 		c := &j.controllers[i]
-		text := fmt.Sprintf("%s %d of %d", c.snap.Name, c.snap.Active, c.snap.Workers)
-		held := 0
+		active, all = active+c.snap.Active, all+c.snap.Workers
+		stuck := 0
 		for _, r := range c.snap.Running {
 			if r.Stuck {
-				held++
+				stuck++
 			}
 		}
-		if held > 0 {
-			text, level = fmt.Sprintf("%s (%d stuck)", text, held), NotWell
-		}
 		if busy(c) {
-			text = j.busyText(c)
+			says = append(says, j.busyText(c))
 			if level == Well {
 				level = UnderWay
 			}
 		}
-		says = append(says, text)
+		switch stuck {
+		case 0:
+			continue
+		case 1:
+			says = append(says, "1 of "+c.snap.Name+" is stuck")
+		default:
+			says = append(says, number(stuck)+" of "+c.snap.Name+" are stuck")
+		}
+		level = NotWell
 	}
-	if len(says) > 0 {
-		j.part("workers", level, list(says))
+	if len(j.controllers) > 0 {
+		j.part("workers", level, list(append([]string{number(active) + " of " + number(all) + " are busy"}, says...)))
 	}
 }
 

@@ -65,7 +65,7 @@ type Cause struct {
 	Example    string    `json:"example,omitempty"`
 	// HoldsUp counts by kind the objects that wait for these.
 	HoldsUp map[string]int `json:"holdsUp,omitempty"`
-	// Do are the commands of tend that apply, and "restart".
+	// Do are the commands of tend that apply, and what else to do, in words.
 	Do []string `json:"do,omitempty"`
 
 	rank int

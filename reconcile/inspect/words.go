@@ -58,27 +58,28 @@ func (v *Verdict) say(down string) {
 	var says []string
 	switch v.Level {
 	case Well:
-		says = append(says, "All is well: "+v.allWell()+".")
+		says = append(says, "All is well: "+v.allWell("are")+".")
 	case UnderWay:
 		says = append(says, "Under way.")
 		if left > 0 {
-			says = append(says, v.leftOver(" yet")+": "+v.inStates()+".")
+			says = append(says, v.leftOver("are", " yet")+": "+v.inStates()+".")
 		} else if v.Objects > 0 {
-			says = append(says, v.allWellBut())
+			says = append(says, v.allWellBut("are"))
 		}
 	default:
 		says = append(says, "Not well.")
+		are := "are"
 		if down != "" {
-			says = append(says, down)
+			says, are = append(says, down), "were"
 		}
 		if left > 0 {
-			text := v.leftOver("")
+			text := v.leftOver(are, "")
 			if !v.Since.IsZero() && v.At.Sub(v.Since) >= time.Second {
 				text += ", for " + short(v.At.Sub(v.Since))
 			}
 			says = append(says, text+".")
 		} else if v.Objects > 0 {
-			says = append(says, v.allWellBut())
+			says = append(says, v.allWellBut(are))
 		}
 	}
 	if n := len(v.Causes) + v.More; n > 0 {
@@ -95,26 +96,29 @@ func (v *Verdict) say(down string) {
 	v.Says = strings.TrimSpace(strings.Join(says, " "))
 }
 
-func (v *Verdict) allWell() string {
+// singular is a verb for one object.
+var singular = map[string]string{"are": "is", "were": "was"}
+
+func (v *Verdict) allWell(are string) string {
 	if v.Objects == 0 {
 		return "nothing fails, and nothing is stuck"
 	}
 	if v.Objects == 1 {
-		return "the 1 object is as declared" + v.partly()
+		return "the 1 object " + singular[are] + " as declared" + v.partly()
 	}
-	return "all " + number(v.Objects) + " objects are as declared" + v.partly()
+	return "all " + number(v.Objects) + " objects " + are + " as declared" + v.partly()
 }
 
 // allWellBut is for what is in the way of no object so far.
-func (v *Verdict) allWellBut() string {
-	text := v.allWell() + "."
+func (v *Verdict) allWellBut(are string) string {
+	text := v.allWell(are) + "."
 	return strings.ToUpper(text[:1]) + text[1:]
 }
 
-func (v *Verdict) leftOver(yet string) string {
-	left, are := v.Objects-v.Declared, "are"
+func (v *Verdict) leftOver(are, yet string) string {
+	left := v.Objects - v.Declared
 	if left == 1 {
-		are = "is"
+		are = singular[are]
 	}
 	return fmt.Sprintf("%s of %s %s not as declared%s%s", number(left), some(v.Objects, "object"), are, yet, v.partly())
 }

@@ -199,6 +199,9 @@ func (p *printer) doing(do string, c *inspect.Cause) cell {
 		}
 		return cell{Text: "release prune", Link: link("ask", string(releasePrune), "kind", c.Kind)}
 	}
+	if strings.Contains(do, " ") { // in words
+		return cell{Text: do}
+	}
 	return command
 }
 
