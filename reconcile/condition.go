@@ -63,6 +63,8 @@ type SourceSnapshot struct {
 	Restarts int       `json:"restarts"`
 	Skipped  uint64    `json:"skipped"`
 	Error    string    `json:"error,omitempty"`
+	// FailingSince is when the first of the failures in a row came, of which Error is the last.
+	FailingSince time.Time `json:"failingSince,omitzero"`
 }
 
 // AdaptSnapshot is what Options.Adapt did so far.
@@ -178,8 +180,8 @@ func (s *slot[K]) condition() (r RunSnapshot, running bool) {
 func (f *feed[K]) condition() (c SourceSnapshot, err error) {
 	f.of.k.mu.Lock()
 	c = SourceSnapshot{Name: f.Name, Kind: f.kind, State: f.state.String(), Synced: f.synced, Since: f.began, Restarts: f.restarts, Skipped: f.skipped}
-	if err = f.err; f.state == feedRunning && !f.told && f.synced && time.Since(f.began) > healthyRun {
-		err = nil
+	if !f.wellLocked() {
+		err, c.FailingSince = f.err, f.failing
 	}
 	f.of.k.mu.Unlock()
 	if err == nil {

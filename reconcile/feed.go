@@ -45,6 +45,7 @@ type feed[K comparable] struct {
 	state      feedState
 	began      time.Time // its present run
 	err        error     // why it is not well
+	failing    time.Time // since when err is not nil; of an err that counts no more: of the past
 	told       bool      // err comes from the source itself, which goes on
 	complaints int       // how often in a row it has said so
 	synced     bool
@@ -220,7 +221,8 @@ func (f *feed[K]) ended() {
 // idleLocked makes a source whose goroutine has ended ready for another start.
 func (f *feed[K]) idleLocked() {
 	f.state, f.ending, f.synced = feedIdle, false, false
-	f.err, f.told = nil, false
+	f.failsLocked(nil)
+	f.told = false
 }
 
 // end tells the source to end, and has it reported if it goes on for too long. It reports
@@ -250,7 +252,8 @@ func (f *feed[K]) ignoredItsEnd(done <-chan struct{}) {
 	f.of.k.mu.Lock()
 	report := f.done == done && !errors.Is(f.err, errSourceRunning)
 	if report {
-		f.err, f.told = errSourceRunning, true
+		f.failsLocked(errSourceRunning)
+		f.told = true
 	}
 	f.of.k.mu.Unlock()
 	if report {
@@ -323,8 +326,23 @@ func (f *feed[K]) begin() time.Time {
 func (f *feed[K]) down(s feedState, err error, before int) {
 	f.fail(err, before)
 	f.of.k.mu.Lock()
-	f.state, f.err = s, err
+	f.failsLocked(err)
+	f.state = s
 	f.of.k.mu.Unlock()
+}
+
+// wellLocked reports whether nothing is wrong with the source: an error of the run before counts
+// while the present one is young.
+func (f *feed[K]) wellLocked() bool {
+	return f.err == nil || f.state == feedRunning && !f.told && f.synced && time.Since(f.began) > healthyRun
+}
+
+// failsLocked notes why the source is not well, and since when.
+func (f *feed[K]) failsLocked(err error) {
+	if f.wellLocked() {
+		f.failing = time.Now()
+	}
+	f.err = err
 }
 
 // fail reports a failure of the source, after so many others in a row.
@@ -358,7 +376,8 @@ func (f *feed[K]) Failed(err error) {
 	if f.complaints++; err == nil {
 		f.complaints = 0
 	}
-	f.err, f.told = err, err != nil
+	f.failsLocked(err)
+	f.told = err != nil
 	f.of.k.mu.Unlock()
 	switch {
 	case err != nil:

@@ -718,6 +718,54 @@ func TestSourceThatKeepsFailingIsNotHealthyInBetween(t *testing.T) {
 	}
 }
 
+// Since when a source fails counts from the first failure in a row, whether its runs end or it
+// says so itself, and from a later one after it was well.
+//
+// Negative control: without the question in failsLocked whether the source was well it is the last failure.
+func TestSourceFailsSinceTheFirstFailureInARow(t *testing.T) {
+	for what, ends := range map[string]bool{"its runs end": true, "it says so": false} {
+		bubble(t, func(t *testing.T) {
+			c := newController(t, record[string](nil), nil)
+			var fails atomic.Bool
+			if err := c.Watch(reconcile.Source[string]{Name: "source", Run: func(ctx context.Context, to reconcile.Sink[string]) error {
+				to.Synced()
+				for ctx.Err() == nil {
+					var err error
+					if fails.Load() {
+						err = errBoom
+					}
+					if ends && err != nil {
+						return err
+					}
+					to.(reconcile.Reporter).Failed(err)
+					select {
+					case <-time.After(10 * time.Minute):
+					case <-ctx.Done():
+					}
+				}
+				return nil
+			}}); err != nil {
+				t.Fatal(err)
+			}
+			began := time.Now()
+			fails.Store(true)
+			start(t, c)
+			failing := func() time.Time { return c.Snapshot().Sources[0].FailingSince }
+			pass(95 * time.Minute)
+			expect(t, what+": it fails since", failing(), began)
+			fails.Store(false)
+			pass(30 * time.Minute)
+			expect(t, what+": well, it fails since", failing(), time.Time{})
+			fails.Store(true)
+			again := time.Now()
+			pass(25 * time.Minute)
+			if at := failing(); at.Before(again) || at.After(again.Add(10*time.Minute)) {
+				t.Errorf("%s: it fails again since %v, want the first time after %v", what, at, again)
+			}
+		})
+	}
+}
+
 // A source that has nothing to say, not even that it has synced, holds up no key.
 //
 // promise Q1. Negative control: mutant "a source that ended unsynced is waited for".

@@ -259,7 +259,7 @@ func (j *judging) ofController(c *controllerFacts) {
 	}
 	for _, x := range s.Sources {
 		if x.Error != "" && !j.follows(x.Error) {
-			say(whatSource, x.Name+": "+x.Error, true, time.Time{})
+			say(whatSource, x.Name+": "+x.Error, true, x.FailingSince, "mend what it lists, nothing else")
 		}
 	}
 	for text := range strings.Lines(s.Error) {

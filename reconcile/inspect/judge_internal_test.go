@@ -346,7 +346,7 @@ func TestVerdicts(t *testing.T) {
 						c.snap.Name, c.snap.Waiting, c.snap.Sources = "ldap", "source ldap://dir", []reconcile.SourceSnapshot{{Name: "ldap://dir"}}
 					}),
 					edited(runs(), func(c *controllerFacts) {
-						c.snap.Name, c.snap.Error, c.snap.Sources = "poll", "source \"x\": refused", []reconcile.SourceSnapshot{{Name: "x", Synced: true, Error: "refused"}}
+						c.snap.Name, c.snap.Error, c.snap.Sources = "poll", "source \"x\": refused", []reconcile.SourceSnapshot{{Name: "x", Synced: true, Error: "refused", FailingSince: ago(time.Minute)}}
 					}),
 					edited(runs(), func(c *controllerFacts) { c.snap.Name, c.stats.HeldBy = "p", "by the debug page" }),
 				},
@@ -354,7 +354,7 @@ func TestVerdicts(t *testing.T) {
 			},
 			NotWell, "Not well. 4 causes; 1 needs a person.",
 			[]string{
-				"prune is held: too many at once | db | - | - | release prune", "source fails: x: refused | controller poll | - | - | ",
+				"prune is held: too many at once | db | - | - | release prune", "source fails: x: refused | controller poll | - | - | mend what it lists, nothing else | 23:39:00",
 				"paused: by the debug page | controller p | - | - | resume", "runs nothing: source ldap://dir has not listed everything yet | controller ldap | - | - | ",
 			},
 		},
