@@ -14,6 +14,7 @@ import (
 	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/reconcile/program"
 	"github.com/tendhq/tend/reconcile/web"
+	"github.com/tendhq/tend/reconcile/web/debug"
 )
 
 // Serve runs a server until ctx ends: the program that build puts together on the store. Lease is
@@ -27,12 +28,30 @@ func Serve(ctx context.Context, o Options, out io.Writer, build func(p *program.
 	p.Manager.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})) // what fails; the show has its own lines
 	build(p, &lease.Options{TTL: o.TTL, Server: o.Server, Logger: p.Manager.Logger})
 	if o.Listen {
-		page, err := web.Listen("localhost:0", nil, &web.Options{Program: p})
-		if p.Use(page, err); err == nil {
-			fmt.Fprintf(out, "http://%s/debug\n", page.Addr())
-		}
+		listen(p, o, out)
 	}
 	return p.Run(ctx, nil)
+}
+
+// listen serves health, metrics and the debug page. The servers tell each other where, so that their
+// pages lead to each other.
+func listen(p *program.Program, o Options, out io.Writer) {
+	pages, err := lease.NewMembers(p.Backend(), "pages", &lease.Options{TTL: o.TTL, Server: o.Server, Logger: p.Manager.Logger})
+	if p.Use(pages, err); err != nil {
+		return
+	}
+	others := func() map[string]string {
+		said := pages.Said()
+		delete(said, o.Server)
+		return said
+	}
+	page, err := web.Listen("localhost:0", nil, &web.Options{Program: p, Debug: &debug.Options{Title: "server " + o.Server, Servers: others}})
+	if p.Use(page, err); err != nil {
+		return
+	}
+	at := fmt.Sprintf("http://%s/debug", page.Addr())
+	pages.Say(at)
+	fmt.Fprintln(out, at)
 }
 
 // A Runner is a function that a program runs: p.Use(Runner(f), nil).
@@ -69,6 +88,14 @@ type told struct {
 
 	mu  sync.Mutex // guards out
 	out io.Writer
+}
+
+// Holder is the server that holds a shard's lease, as the placement itself says.
+func (p *told) Holder(shard int) (server string, ok bool) {
+	if of, knows := p.Placement.(interface{ Holder(int) (string, bool) }); knows {
+		return of.Holder(shard)
+	}
+	return "", false
 }
 
 // Run implements lease.Placement.

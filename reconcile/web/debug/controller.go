@@ -66,7 +66,7 @@ func (p *printer) one(v *oneView) {
 	if len(v.Leases) > 0 {
 		s := section{Title: "Leases", Note: clean(v.Summary.Placement), Columns: []string{"shard", "lease", "here", "holder"}}
 		for _, l := range v.Leases {
-			s.Rows = append(s.Rows, lease(l))
+			s.Rows = append(s.Rows, p.lease(l))
 		}
 		p.add(s)
 	}

@@ -44,6 +44,11 @@ type Options struct {
 	// Needs is what the objects need, watch and are owned by: for the pages of objects, and
 	// for a drawing of the kinds. Default: nothing is said about it.
 	Needs *depend.Graph
+	// Servers gives the addresses of this page on the other servers of a sharded program, by
+	// the names of the servers, see [github.com/tendhq/tend/reconcile/lease.Options]: the page
+	// links to them. It is called for each page: it must be quick, safe for concurrent use, and
+	// not panic. Addresses other than http:// and https:// are left out. Default: none.
+	Servers func() map[string]string
 	// Sections are what else the program has to say.
 	Sections []Section
 

@@ -32,7 +32,7 @@ func (h *handler) key(ctx context.Context, name, printed string) (*keyView, erro
 			v.Run, v.Stack = &r, text(stack)
 		}
 	} else if l, ok := c.LeaseOf(ctx, printed); ok && !l.Running {
-		v.Elsewhere = elsewhere(l, snap)
+		v.Elsewhere, v.Server = elsewhere(l, snap), l.Holder
 	}
 	if _, err := h.objectKind(snap.Kind); err == nil {
 		if o, err := h.object(ctx, snap.Kind, printed); err == nil {
@@ -140,6 +140,9 @@ func (p *printer) key(v *keyView) {
 		s.Rows = slices.DeleteFunc(s.Rows, func(r []cell) bool { return r[1].Text == "" })
 	} else if v.Elsewhere != "" {
 		s.Note = v.Elsewhere
+		if page := p.pages[v.Server]; page != "" && len(v.exact) <= linkBytes {
+			s.Links = []cell{{Text: "this key on " + clean(v.Server), Link: page + keyLink(v.Controller, v.exact)}}
+		}
 	} else {
 		s.Note = "The queue does not know this key: there is nothing to run for it, or it never was."
 	}

@@ -158,7 +158,10 @@ func layOut(v *view, self string) *layout {
 			l.Formats = append(l.Formats, cell{Text: "unfold all", Link: with(self, "unfold=all")})
 		}
 	}
-	p := printer{layout: l, now: v.At, may: v.Actions}
+	p := printer{layout: l, now: v.At, may: v.Actions, pages: map[string]string{}}
+	for _, s := range v.Servers {
+		p.pages[s.Name] = string(s.Page)
+	}
 	l.Unfold = v.Unfold
 	switch {
 	case v.Overview != nil:
@@ -237,6 +240,8 @@ type printer struct {
 	*layout
 	now time.Time
 	may bool // actions are offered
+	// pages are the addresses of this page on other servers, by their names.
+	pages map[string]string
 }
 
 // add adds a section, without the columns of its table that have no value.

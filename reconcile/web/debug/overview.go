@@ -255,12 +255,12 @@ func (p *printer) leases(all []leaseView) {
 	}
 	s := section{Title: "Leases", Columns: []string{"controller", "shard", "lease", "here", "holder"}}
 	for _, l := range all {
-		s.Rows = append(s.Rows, append([]cell{linked(l.Controller, link("c", l.Controller))}, lease(l.LeaseSnapshot)...))
+		s.Rows = append(s.Rows, append([]cell{linked(l.Controller, link("c", l.Controller))}, p.lease(l.LeaseSnapshot)...))
 	}
 	p.add(s)
 }
 
-func lease(l reconcile.LeaseSnapshot) []cell {
+func (p *printer) lease(l reconcile.LeaseSnapshot) []cell {
 	here := looks("dim", "no")
 	switch {
 	case l.Held && l.Running:
@@ -270,11 +270,12 @@ func lease(l reconcile.LeaseSnapshot) []cell {
 	case l.Running:
 		here = looks("bad", "lost, its last runs are ending")
 	}
-	holder := cmp.Or(l.Holder, "not known")
+	holder := plain(cmp.Or(l.Holder, "not known"))
 	if l.Held {
-		holder = cmp.Or(l.Holder, "this server")
+		holder = plain(cmp.Or(l.Holder, "this server"))
 	}
-	return []cell{number(l.Shard), plain(l.Name), here, plain(holder)}
+	holder.Link = p.pages[l.Holder]
+	return []cell{number(l.Shard), plain(l.Name), here, holder}
 }
 
 func (p *printer) caches(all []cacheView) {

@@ -66,6 +66,65 @@ func TestPageOfAKeyNamesTheServerThatRunsIt(t *testing.T) {
 	}
 }
 
+// The pages of a sharded controller's servers lead to each other: from the overview, from the list of the
+// leases, and from a key's page to the same key on the server that runs it. What is no address of a web page
+// is no link.
+func TestPagesOfSeveralServersLeadToEachOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := must(memory.New(nil))
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 2)
+		var pages []http.Handler
+		for _, server := range []string{"server-a", "server-b"} {
+			c := must(reconcile.New("things", reconcile.Func[store.Key](func(context.Context, store.Key) (reconcile.Result, error) {
+				return reconcile.Result{}, nil
+			}), nil))
+			m := &reconcile.Manager{Placement: must(lease.NewSharded(b, "things", 4, &lease.Options{Server: server}))}
+			if err := m.Register(c); err != nil {
+				t.Fatal(err)
+			}
+			pages = append(pages, must(debug.New(m, &debug.Options{Servers: func() map[string]string {
+				return map[string]string{
+					"server-a": "http://a.example:1/ops/debug", "server-b": "https://me:secret@b.example/debug?x=1",
+					"script": "javascript:alert(1)", "nowhere": "http:///debug", "broken": "http://%", "file": "file:///etc/passwd",
+				}
+			}})))
+			go func() { done <- m.Run(ctx) }() // ends at cancel
+		}
+		time.Sleep(time.Minute)
+		look, others := get(t, pages[0], http.StatusOK), get(t, pages[1], http.StatusOK)
+		wantAll(t, look, `<a href="https://b.example/debug">server server-b</a>`, `<a href="https://b.example/debug">server-b</a>`)
+		wantAll(t, others, `<a href="http://a.example:1/ops/debug">server server-a</a>`, `<a href="http://a.example:1/ops/debug">server-a</a>`)
+		for _, no := range []string{"javascript:", "passwd", "nowhere", "broken", "secret"} {
+			if strings.Contains(look, no) {
+				t.Errorf("the page has %q", no)
+			}
+		}
+		led := 0
+		for i, there := range []string{"https://b.example/debug?c=things&amp;key=ns%2F", "http://a.example:1/ops/debug?c=things&amp;key=ns%2F"} {
+			for _, key := range []string{"x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8"} {
+				page := get(t, pages[i], http.StatusOK, "c", "things", "key", "ns/"+key)
+				link, elsewhere := strings.Contains(page, `href="`+there+key+`"`), strings.Contains(page, "does not hold the lease of this key")
+				if link != elsewhere {
+					t.Errorf("key %s on server %d: another runs it: %t, a link to it: %t", key, i, elsewhere, link)
+				}
+				if link {
+					led++
+				}
+			}
+		}
+		if led != 8 {
+			t.Errorf("%d links for 8 keys on 2 servers, want 8", led)
+		}
+		cancel()
+		for range 2 {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
 // A controller whose source has not listed everything runs nothing, and the page says so: it said
 // that nothing is stuck. A cache of shards that holds none is not without a watch that it needs.
 // Health has neither: a slow list is no error, and a restart would begin it again.

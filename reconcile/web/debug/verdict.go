@@ -3,6 +3,7 @@ package debug
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -68,6 +69,9 @@ func (p *printer) verdict(v *inspect.Verdict, seen map[string]time.Time) {
 		says := long(x.Says)
 		says.Look = strings.TrimSpace("long " + levelTone(x.Level))
 		s.Rows = append(s.Rows, []cell{plain(x.Name), says})
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.pages)) {
+		s.Links = append(s.Links, cell{Text: "server " + clean(name), Link: p.pages[name]})
 	}
 	if len(s.Rows) > 0 {
 		p.add(s)

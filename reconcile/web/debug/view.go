@@ -40,6 +40,13 @@ type (
 		Objects    *objectsView         `json:"objects,omitempty"`
 		Object     *objectView          `json:"object,omitempty"`
 		Ask        *askView             `json:"ask,omitempty"`
+		Servers    []serverView         `json:"servers,omitempty"`
+	}
+
+	// serverView is another server.
+	serverView struct {
+		Name string `json:"name"`
+		Page text   `json:"page"`
 	}
 
 	overview struct {
@@ -185,6 +192,7 @@ type (
 		State      *keyRow `json:"state,omitempty"` // nil: the queue does not know it
 		// Elsewhere says which server runs the key, if this one does not, or that none does yet.
 		Elsewhere string      `json:"elsewhere,omitempty"`
+		Server    string      `json:"server,omitempty"` // that runs it
 		Events    []eventView `json:"events,omitempty"`
 		// Run is the run that goes on, and Stack where it stands.
 		Run   *reconcile.RunSnapshot `json:"run,omitempty"`
@@ -265,7 +273,7 @@ func (h *handler) makeView(ctx context.Context, q url.Values) (*view, error) {
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	v := &view{Title: h.o.Title, At: time.Now(), Actions: h.o.Authorise != nil, Done: actionTexts[reconcile.Action(q.Get("done"))].done}
+	v := &view{Title: h.o.Title, At: time.Now(), Servers: h.servers(), Actions: h.o.Authorise != nil, Done: actionTexts[reconcile.Action(q.Get("done"))].done}
 	var err error
 	v.Unfold, v.Open = q.Get("unfold") == "all", q["open"]
 	if v.Refresh, err = readRefresh(q.Get("refresh")); err != nil {
