@@ -64,6 +64,7 @@ func TestHTTPAnswersAreJudged(t *testing.T) {
 		"unavailable":                 {503, "Retry-After: 7", "", "", throttled(7 * time.Second)},
 		"unavailable, 0":              {503, "Retry-After: 0", "", "", throttled(0)},
 		"forbidden, later":            {403, "Retry-After: 60", "", "", throttled(time.Minute)},
+		"forbidden, 0":                {403, "Retry-After: 0", "", "", throttled(0)},
 		"bad request, later":          {400, "Retry-After: 10", "", "", anAnswer},
 
 		// Of no provider.
@@ -156,6 +157,24 @@ func TestHTTPAnswersAreJudged(t *testing.T) {
 		}
 		if body := string(must(io.ReadAll(resp.Body))); body != c.body {
 			t.Errorf("%s: the body is %q afterwards, want %q", name, body, c.body)
+		}
+	}
+}
+
+// Each word that a provider has for it asks for fewer calls, whatever the status says.
+func TestWordsOfProvidersThrottle(t *testing.T) {
+	for _, word := range strings.Fields(`
+		BandwidthLimitExceeded EC2ThrottledException LimitExceededException PriorRequestNotComplete
+		ProvisionedThroughputExceededException RequestLimitExceeded RequestThrottled RequestThrottledException
+		SlowDown ThrottledException Throttling ThrottlingException TooManyRequestsException
+		TransactionInProgressException
+		rateLimitExceeded userRateLimitExceeded RATE_LIMIT_EXCEEDED
+		ServerBusy TooManyRequests SubscriptionRequestsThrottled
+		too_many_requests`) {
+		for _, err := range []error{&quota.HTTPError{Status: 400, Code: word}, &apiError{code: word, status: 503}} {
+			if v := quota.Judge(err); v != throttled(0) {
+				t.Errorf("%s is judged %+v, want throttled", word, v)
+			}
 		}
 	}
 }

@@ -309,6 +309,36 @@ func TestBreakerLeavesADeadEndpointAlone(t *testing.T) {
 	})
 }
 
+// A run pays for its first call while it waits in the queue, and for each later one where it
+// makes it: one that cannot be paid for before the deadline is not made.
+func TestLaterCallsOfARunAreNotMadeUnpaid(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		q := must(newSet(quota.Rate{PerSecond: 1, Burst: 2}, quota.Rate{}).Get(quota.Name{API: "dns"}))
+		calls := newAPI()
+		call := func(ctx context.Context) error {
+			return q.Do(ctx, quota.Read, func(context.Context) error { return calls.call("read", 0, nil) })
+		}
+		var errs []error
+		c := run(t, "zones", workers(1), always(q), func(ctx context.Context, _ string) (reconcile.Result, error) {
+			ctx, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
+			defer cancel()
+			for range 4 {
+				errs = append(errs, call(ctx))
+			}
+			return reconcile.Result{}, nil
+		})
+		addAll(t, c, "k", 1)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if len(errs) != 4 || errs[0] != nil || errs[1] != nil || !errors.Is(errs[2], quota.ErrNoBudget) || !errors.Is(errs[3], quota.ErrNoBudget) {
+			t.Errorf("the calls of a run with two tokens ended with %v, want two that are paid and two that are not", errs)
+		}
+		if n := calls.count("read"); n != 2 {
+			t.Errorf("%d calls were made, want 2", n)
+		}
+	})
+}
+
 // An endpoint that says "not found" is not down, nor one that we hung up on, nor
 // one that answers now and then.
 //
