@@ -10,6 +10,70 @@ import (
 	"github.com/tendhq/tend/queue/ratelimit"
 )
 
+// Cancel forgets a delayed key whether a hold keeps its entry or not.
+// promise Q7; seen to fail: the key that was held showed the error of the run before.
+func TestCancelOfAHeldDelayedKeyForgetsItsError(t *testing.T) {
+	bubble(t, oneOrder(), func(t *testing.T, q *Queue[string]) {
+		add(t, q, "a")
+		get(t, q).Retry(errTest, 0)
+		if err := q.AddWith("a", AddOptions{After: time.Millisecond, Urgent: true, Reason: "cure"}); err != nil {
+			t.Fatal(err)
+		}
+		wantState(t, q, "a", StateDelayed)
+		release := q.Hold(q.OfKey("a"), Hold{Reason: "test"})
+		if !q.Cancel("a") {
+			t.Fatal("Cancel found nothing to take back")
+		}
+		if e := entryOf(t, q, "a"); e.State != StateIdle || e.Attempts != 0 || e.LastError != nil || len(e.Reasons) != 0 {
+			t.Errorf("after Cancel: %v, %d attempts, error %v, reasons %v; want idle and nothing else", e.State, e.Attempts, e.LastError, e.Reasons)
+		}
+		release()
+		if keys := keysIn(q); len(keys) != 0 {
+			t.Errorf("%s are kept", keys)
+		}
+	})
+}
+
+// A key that fails keeps its attempts through Cancel, also where an add with a delay put it off, so
+// that its next backoff is as long as is due.
+// promise Q4; seen to fail: after eight failures the next backoff was 1 s, and 256 s were due.
+func TestCancelLeavesAFailingKey(t *testing.T) {
+	for name, putOff := range map[string]AddOptions{
+		"backing off":              {},
+		"put off by Replace":       {After: time.Hour, Replace: true},
+		"put off by an urgent add": {After: time.Second, Urgent: true, KeepAttempts: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, oneOrder(), func(t *testing.T, q *Queue[string]) {
+				add(t, q, "a")
+				for range 7 {
+					get(t, q).Retry(errTest, 0)
+					time.Sleep(time.Until(entryOf(t, q, "a").Next))
+					synctest.Wait()
+				}
+				if putOff.Replace { // it is ready: the add puts it off
+					wantState(t, q, "a", StateReady)
+				} else {
+					get(t, q).Retry(errTest, 0)
+				}
+				if putOff != (AddOptions{}) {
+					if err := q.AddWith("a", putOff); err != nil {
+						t.Fatal(err)
+					}
+					wantState(t, q, "a", StateDelayed)
+				}
+				before := entryOf(t, q, "a")
+				if q.Cancel("a") {
+					t.Error("Cancel took back a key that fails")
+				}
+				if after := entryOf(t, q, "a"); after.Attempts != before.Attempts || !after.Next.Equal(before.Next) || after.LastError == nil {
+					t.Errorf("after Cancel %d attempts, due %v, error %v; before %d, %v", after.Attempts, after.Next, after.LastError, before.Attempts, before.Next)
+				}
+			})
+		})
+	}
+}
+
 // A bucket's line rings no timer for keys that may not run whatever tokens there are.
 //
 // seen to fail: with ten tokens a second the timer rang 36,001 times in an hour.

@@ -141,6 +141,22 @@ func (k *keeper) savedBy(i uint32, e *entry) []*ratelimit.Bucket {
 	return nil
 }
 
+// giveBack gives back the token of a bucket that refuses the key although it has one: it is paused.
+// Its line then finds the token there when the pause ends, and admits the key for it and not for another one.
+func (k *keeper) giveBack(i uint32, e *entry, refused *ratelimit.Bucket) {
+	had := k.savedBy(i, e)
+	at := slices.Index(had, refused)
+	switch {
+	case at < 0:
+	case len(had) == 1:
+		k.refund(i, e, nil)
+	default:
+		k.s.record(i).saved.of = slices.Delete(had, at, at+1)
+		k.refunds = append(k.refunds, refused)
+		k.s.fx |= fxRefund
+	}
+}
+
 // refund ends the savings of a key, and gives back what its run has no use for.
 func (k *keeper) refund(i uint32, e *entry, used []*ratelimit.Bucket) {
 	for _, b := range k.savedBy(i, e) {

@@ -153,12 +153,19 @@ func (m *model) idle(key string, now time.Time) {
 	if len(k.holds) > 0 {
 		return
 	}
-	for _, b := range k.saved {
-		m.buckets[b].fill(now)
-		m.buckets[b].tokens = min(m.buckets[b].tokens+1, float64(m.buckets[b].burst))
-		m.buckets[b].taken--
+	for _, b := range slices.Clone(k.saved) {
+		m.giveBack(key, b, now)
 	}
 	delete(m.keys, key)
+}
+
+// giveBack notes that a key gave back the token of a bucket that it had saved.
+func (m *model) giveBack(key string, b int, at time.Time) {
+	k := m.keys[key]
+	k.saved = slices.DeleteFunc(k.saved, func(of int) bool { return of == b })
+	m.buckets[b].fill(at)
+	m.buckets[b].tokens = min(m.buckets[b].tokens+1, float64(m.buckets[b].burst))
+	m.buckets[b].taken--
 }
 
 // save notes that a key took the token of a bucket before its run.
@@ -265,6 +272,21 @@ func (m *model) remove(key string, now time.Time) bool {
 	k.attempts, k.failed = 0, false // nothing is kept of a key that was removed
 	m.idle(key, now)
 	return true
+}
+
+func (m *model) cancel(key string, now time.Time) bool {
+	k := m.keys[key]
+	switch {
+	case k == nil:
+	case k.state == StateDelayed && k.attempts == 0:
+		k.failed = false
+		m.idle(key, now)
+		return true
+	case k.state == StateRunning && k.added && !k.again.IsZero():
+		k.added, k.urgent = false, false
+		return true
+	}
+	return false
 }
 
 func (m *model) hold(key string, h modelHold) {

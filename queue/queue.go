@@ -133,6 +133,15 @@ func (q *Queue[K]) ask(key K, a *ask) {
 	}
 }
 
+// Cancel takes back what was to run later, and tells whether there was such a
+// thing: a key that is delayed is forgotten, an add with a delay that came while
+// the key was running is dropped. It leaves alone what is due, and a key that has
+// failed attempts, also one that an add with a delay put off: [Queue.Remove] forgets
+// those.
+func (q *Queue[K]) Cancel(key K) bool {
+	return q.with(key, func(s *shard, i uint32, e *entry) bool { return s.cancel(i, e) })
+}
+
 // Remove forgets key, its attempts and what it waits for, and tells whether it
 // was there. If it is running it is forgotten when the run ends, whatever the run
 // returns; an add that comes after Remove makes it run again. Holds stay.

@@ -27,6 +27,8 @@ func TestRules(t *testing.T) {
 			q.AddAfter("k", sec)
 			replace(q, "k", AddOptions{After: 3 * sec})
 		}, []time.Duration{3 * sec}},
+		{"delayed, cancel", func(t *testing.T, q *Queue[string]) { q.AddAfter("k", sec); q.Cancel("k") }, nil},
+		{"ready, cancel", func(t *testing.T, q *Queue[string]) { add(t, q, "k"); q.Cancel("k") }, []time.Duration{0}},
 		{"ready, remove", func(t *testing.T, q *Queue[string]) { add(t, q, "k"); q.Remove("k") }, nil},
 		{"backing off, add", func(t *testing.T, q *Queue[string]) { run(q, t).Retry(errTest, 0); add(t, q, "k") }, []time.Duration{sec}},
 		{"backing off, urgent", func(t *testing.T, q *Queue[string]) { run(q, t).Retry(errTest, 0); kick(q, "k") }, []time.Duration{0}},
@@ -74,6 +76,7 @@ func TestRules(t *testing.T) {
 			add(t, q, "k")
 			it.Retry(errTest, 0)
 		}, []time.Duration{0}},
+		{"run, add after, cancel, done", func(t *testing.T, q *Queue[string]) { it := run(q, t); q.AddAfter("k", sec); q.Cancel("k"); it.Done() }, nil},
 		{"run, hold, add, done", func(t *testing.T, q *Queue[string]) {
 			it := run(q, t)
 			q.Hold(q.OfKey("k"), Hold{Reason: "test", Max: sec})

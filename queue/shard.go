@@ -462,6 +462,16 @@ func (s *shard) remove(i uint32, e *entry) bool {
 	return ok
 }
 
+// cancel takes back what was to run later; ok: there was something.
+func (s *shard) cancel(i uint32, e *entry) bool {
+	if e.is(recorded) && e.state == StateDelayed && e.attempts == 0 {
+		s.admission.forget(i, e) // before to is made: it may take the flag
+	}
+	to, ok := onCancel(e.status())
+	s.move(i, e, to, e.band)
+	return ok
+}
+
 // tick lets the entries run that are due, and tells whether there are more.
 func (s *shard) tick(now int64) (more bool) {
 	for s.env.may().phase() == open && !more {

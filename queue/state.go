@@ -245,6 +245,19 @@ func onRemove(x status) (_ status, ok bool) {
 	return x, ok
 }
 
+// onCancel takes back what was to run later; ok: there was something. A delayed key that failed stays:
+// its delay took the place of a backoff, and a key that came back would begin with attempt 1.
+func onCancel(x status) (_ status, ok bool) {
+	switch {
+	case x.state == StateDelayed && x.attempts == 0:
+		x.state, x.due, ok = StateIdle, 0, true
+	case x.state == StateRunning && x.flags&added != 0 && x.due > 0:
+		x.flags &^= added | urgent | restart
+		ok = true
+	}
+	return x, ok
+}
+
 // onPriority is the band of a run's key whose item asks for another one.
 func onPriority(x status, band, wanted uint8) uint8 {
 	if x.flags&removed == 0 && (x.flags&raised == 0 || wanted > band) {

@@ -104,7 +104,7 @@ func TestDelaysAreExact(t *testing.T) {
 				q.AddAfter(key, d)
 				due[key] = time.Now().Add(d)
 				if n%7 == 0 {
-					q.Remove(key)
+					q.Cancel(key)
 					delete(due, key)
 				}
 				if n%100 == 0 {

@@ -24,7 +24,7 @@ func (k *keeper) pay(i uint32, e *entry, buckets []*ratelimit.Bucket, now time.T
 	s.turns--
 	if s.env.may().phase() != open { // it waits for no other token any more
 		k.refund(i, e, nil)
-	} else if e.is(admitted) {
+	} else if k.giveBack(i, e, refused); e.is(admitted) {
 		k.save(i, e, buckets, refused, now)
 	}
 	to := onRefuse(e.status(), refused.ID())

@@ -212,10 +212,15 @@ func (r *trial) do(op, which, arg byte) {
 		prio = At(int8(which>>6)*10 - 10)
 	}
 	switch op % 32 {
-	case 0, 1, 2, 3, 4, 5, 6, 9:
+	case 0, 1, 2, 3, 4, 5, 6:
 		r.add(key, AddOptions{After: d, Priority: prio, Urgent: op>>5&7 == 0, KeepAttempts: arg>>1&1 == 0, Reason: []string{"", "watch"}[arg&1]}, false)
 	case 7, 8:
 		r.add(key, AddOptions{After: d, Priority: prio, Urgent: op>>5&3 == 0, KeepAttempts: arg>>1&1 == 0}, true)
+	case 9:
+		r.note("cancel %s", letter(key))
+		if got, want := r.q.Cancel(key), r.m.cancel(key, time.Now()); got != want {
+			r.t.Fatalf("Cancel: %v, want %v", got, want)
+		}
 	case 10:
 		r.note("remove %s", letter(key))
 		if got, want := r.q.Remove(key), r.m.remove(key, time.Now()); got != want {
@@ -473,6 +478,18 @@ func (r *trial) noteTurns() {
 		if k := r.m.keys[s.key]; !slices.Contains(k.saved, s.bucket) {
 			r.note("%s saves the token of bucket %d", letter(s.key), s.bucket)
 			r.m.save(s.key, s.bucket, s.at)
+		}
+	}
+	for _, key := range turns {
+		if _, running := r.q.Running(key); running || r.m.keys[key] == nil {
+			continue
+		}
+		had := savedBy(r.q, key)
+		for _, b := range slices.Clone(r.m.keys[key].saved) {
+			if !slices.Contains(had, r.buckets[b]) {
+				r.note("%s gives the token of bucket %d back", letter(key), b)
+				r.m.giveBack(key, b, r.asked[key])
+			}
 		}
 	}
 }

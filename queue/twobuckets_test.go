@@ -167,6 +167,56 @@ func TestKeptTokenGoesBackAndWaitsForPauses(t *testing.T) {
 	}
 }
 
+// A key that has the token of one bucket, and whose turn comes while that one is paused, runs when the
+// pause ends: it does not wait for one more token.
+//
+// promise Q6; seen to fail: the key waited for the bucket's next token.
+func TestPauseTakesNoTokenThatIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := bucketOf(t, "a", 0.1, 1), bucketOf(t, "b", 0.1, 1)
+		o := oneOrder()
+		o.Buckets = func(key string, dst []*ratelimit.Bucket) []*ratelimit.Bucket {
+			if dst = append(dst, a); key == "ab" {
+				dst = append(dst, b)
+			}
+			return dst
+		}
+		q := newQueue(t, o)
+		began, ran := time.Now(), map[string]time.Duration{}
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			for {
+				it, err := q.Get(t.Context())
+				if err != nil {
+					return
+				}
+				ran[it.Key] = time.Since(began)
+				it.Done()
+			}
+		}()
+		a.Charge(1)
+		b.Throttle(began.Add(time.Hour))
+		add(t, q, "ab")
+		time.Sleep(22 * time.Second)
+		if kept := savedBy(q, "ab"); len(kept) != 1 || kept[0] != a {
+			t.Fatalf("the key keeps tokens of %v: the test is blind", kept)
+		}
+		add(t, q, "other") // takes the token of a that came after that
+		synctest.Wait()
+		a.Throttle(began.Add(25 * time.Second))
+		b.ThrottleUntil(time.Time{})
+		time.Sleep(20 * time.Second)
+		if err := q.Stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+		<-ended
+		if at := ran["ab"].Round(time.Millisecond); ran["other"] != 22*time.Second || at != 25*time.Second {
+			t.Errorf("it ran after %v, and the other key after %v; want 25s, when the pause ends, and 22s", at, ran["other"])
+		}
+	})
+}
+
 // A token that a key of two buckets keeps while it waits for the other goes back when its queue
 // ends, to the other queues of the bucket. One for which the key was taken as its queue ended is
 // not kept either.

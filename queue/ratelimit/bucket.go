@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -317,4 +318,37 @@ func (b *Bucket) takeIfThereLocked() bool {
 	}
 	b.taken++
 	return true
+}
+
+// Wait takes a token, and blocks until there is one. It returns the cause of ctx if ctx ends first, and at
+// once an error that is [context.DeadlineExceeded] if the next token comes after ctx's deadline. Callers are
+// served in no order. Wait is for calls outside of runs, and for an SDK that wants a limiter.
+func (b *Bucket) Wait(ctx context.Context) error {
+	changed := make(chan struct{}, 1)
+	defer b.Watch(func() {
+		select {
+		case changed <- struct{}{}:
+		default:
+		}
+	})()
+	for {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		now := time.Now()
+		if TakeAll(now, []*Bucket{b}) == nil {
+			return nil
+		}
+		_, next := b.Available(now)
+		if deadline, ok := ctx.Deadline(); ok && next.After(deadline) {
+			return fmt.Errorf("ratelimit: bucket %s: the next token comes in %v: %w", b.name, next.Sub(now).Round(time.Millisecond), context.DeadlineExceeded)
+		}
+		timer := time.NewTimer(next.Sub(now))
+		select {
+		case <-timer.C:
+		case <-changed:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
 }

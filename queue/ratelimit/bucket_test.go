@@ -1,6 +1,8 @@
 package ratelimit
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math"
 	"sync"
@@ -400,6 +402,37 @@ func TestLimiterIsSharedByManyAtOnce(t *testing.T) {
 		users.Wait()
 		if n := taken.Load(); n > burst+seconds*perSecond || n < seconds*perSecond*9/10 {
 			t.Errorf("%d tokens in %d s of %d a second", n, seconds, perSecond)
+		}
+	})
+}
+
+func TestWaitTakesATokenWhenThereIsOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := bucketOf(t, "b", 1, 1)
+		began := time.Now()
+		for range 3 {
+			if err := b.Wait(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if d := time.Since(began).Round(time.Millisecond); d != 2*time.Second {
+			t.Errorf("three tokens after %v, want 2s", d)
+		}
+		short, cancel := context.WithTimeout(t.Context(), time.Second/2)
+		defer cancel()
+		if err := b.Wait(short); !errors.Is(err, context.DeadlineExceeded) || time.Since(began).Round(time.Millisecond) != 2*time.Second {
+			t.Errorf("%v after %v, want DeadlineExceeded at once", err, time.Since(began))
+		}
+		ended, end := context.WithCancelCause(t.Context())
+		why := errors.New("over")
+		time.AfterFunc(time.Millisecond, func() { end(why) })
+		if err := b.Wait(ended); !errors.Is(err, why) {
+			t.Errorf("%v, want the cause", err)
+		}
+		b.Throttle(time.Now().Add(time.Hour))
+		time.AfterFunc(time.Second, func() { b.ThrottleUntil(time.Time{}) })
+		if err := b.Wait(t.Context()); err != nil || time.Since(began) > 5*time.Second {
+			t.Errorf("%v after %v, want a token when the pause is ended", err, time.Since(began))
 		}
 	})
 }

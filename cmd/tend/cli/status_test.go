@@ -35,7 +35,7 @@ func TestStatusSaysWhatIsWrongAndExitsWithIt(t *testing.T) {
 	d, c := service(t)
 	_ = must(d.Create(t.Context(), &disk{Meta: store.Meta{Name: "good"}}))
 	well := c.when(cli.Done, "All is well: the 1 object is as declared.\n1 ready\n", "status")
-	wantAll(t, well, "store    memory answers\n", "workers  disk 0 of ")
+	wantAll(t, well, "store    memory answers\n", "workers  0 of 8 are busy\n")
 	for _, name := range []string{"bad-1", "bad-2"} {
 		_ = must(d.Create(t.Context(), &disk{Meta: store.Meta{Name: name}}))
 	}
