@@ -60,12 +60,19 @@ type (
 		object      objects.Object
 	}
 
+	// fieldsView are the fields of a spec that one declarer set: its values stand.
+	fieldsView struct {
+		By     string `json:"by"`
+		Fields string `json:"fields"`
+	}
+
 	objectView struct {
 		objectRow
 		UID      string          `json:"uid,omitempty"`
 		Revision store.Revision  `json:"revision"`
 		Owners   []store.Owner   `json:"owners,omitempty"`
 		HeldUp   string          `json:"heldUp,omitempty"` // what its deletion waits for
+		Fields   []fieldsView    `json:"fields,omitempty"`
 		Links    []objectLine    `json:"links,omitempty"`
 		Needs    *needsView      `json:"needs,omitempty"`  // the same over several steps
 		Object   json.RawMessage `json:"object,omitempty"` // without its secrets
@@ -197,6 +204,7 @@ func (h *handler) object(ctx context.Context, kind, printed string) (*objectView
 		if v.Object, err = o.JSON(); err != nil {
 			return nil, err
 		}
+		v.Fields = fieldsOf(v.Object, o.Generation)
 	}
 	v.Links, v.Needs = h.links(kind, key), h.needsAround(kind, key)
 	for _, c := range h.controllers() {
@@ -214,6 +222,20 @@ func (h *handler) object(ctx context.Context, kind, printed string) (*objectView
 	}
 	v.Events = h.eventsOf(kind, key, manyRows)
 	return v, nil
+}
+
+// fieldsOf reads from an object's JSON whose its fields are.
+func fieldsOf(object []byte, generation int64) (all []fieldsView) {
+	var has struct {
+		FieldOwners json.RawMessage `json:"fieldOwners"`
+	}
+	if json.Unmarshal(object, &has) != nil {
+		return nil
+	}
+	for by, fields := range store.FieldOwners(has.FieldOwners).All(generation) {
+		all = append(all, fieldsView{by, strings.Join(fields, ", ")})
+	}
+	return all
 }
 
 // addTexts adds the reasons and messages of conditions to the rows that are shown.
@@ -409,6 +431,9 @@ func (p *printer) objectSections(v *objectView, whole bool) {
 		owners = append(owners, o.Kind+" "+o.Key.String())
 	}
 	pair("owners", plain(strings.Join(owners, ", ")))
+	for _, f := range v.Fields {
+		pair("fields of "+f.By, plain(f.Fields))
+	}
 	if !whole {
 		s.Links = []cell{{Text: "the whole object", Link: objectLink(v.Kind, v.exact)}}
 	}

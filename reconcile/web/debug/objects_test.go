@@ -3,6 +3,7 @@ package debug_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -95,6 +96,24 @@ func TestObjectIsShownWholeAndWithoutItsSecrets(t *testing.T) {
 		get(t, h, http.StatusNotFound, "view", "objects", "kind", "none")
 		get(t, h, http.StatusBadRequest, "view", "objects", "kind", "account", "state", "nice")
 		get(t, h, http.StatusBadRequest, "view", "object", "kind", "account", "key", "")
+	})
+}
+
+// The page of an object says whose value of a field stands where two declare it.
+func TestPageOfAnObjectSaysWhoseItsFieldsAre(t *testing.T) {
+	withObjects(t, nil, func(t *testing.T, w *world, accounts *store.Store[signIn, status], h http.Handler) {
+		declare := func(by string, spec signIn) error {
+			_, err := accounts.ApplyFields(t.Context(), &account{Meta: store.Meta{Name: "shared"}, Spec: spec}, by, false)
+			return err
+		}
+		if err := declare("prod.yaml", signIn{User: "prod"}); err != nil {
+			t.Fatal(err)
+		}
+		if err := declare("other.yaml", signIn{"other", "hunter2-secret"}); !errors.Is(err, store.ErrOwned) {
+			t.Fatalf("%v, want that the user is another's", err)
+		}
+		page := get(t, h, http.StatusOK, "view", "object", "kind", "account", "key", "shared", "format", "text")
+		wantAll(t, page, "fields of prod.yaml   User\n", "fields of other.yaml  Password\n")
 	})
 }
 
