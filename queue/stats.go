@@ -3,6 +3,7 @@ package queue
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -99,9 +100,9 @@ func (s *shard) stats(st *Stats, bands *[maxBands]int) {
 // String names the queue and says how many keys are in which state.
 func (q *Queue[K]) String() string {
 	s := q.Stats()
-	text := s.Name + ":"
+	var states []string
 	for state := StateReady; state <= StateParked; state++ {
-		text += fmt.Sprintf(" %d %s,", s.Of(state).Keys, state)
+		states = append(states, fmt.Sprintf("%d %s", s.Of(state).Keys, state))
 	}
-	return text[:len(text)-1]
+	return s.Name + ": " + strings.Join(states, ", ")
 }

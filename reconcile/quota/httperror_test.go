@@ -163,7 +163,7 @@ func TestHTTPAnswersAreJudged(t *testing.T) {
 
 // Each word that a provider has for it asks for fewer calls, whatever the status says.
 func TestWordsOfProvidersThrottle(t *testing.T) {
-	for _, word := range strings.Fields(`
+	for word := range strings.FieldsSeq(`
 		BandwidthLimitExceeded EC2ThrottledException LimitExceededException PriorRequestNotComplete
 		ProvisionedThroughputExceededException RequestLimitExceeded RequestThrottled RequestThrottledException
 		SlowDown ThrottledException Throttling ThrottlingException TooManyRequestsException
