@@ -103,7 +103,7 @@ func (b *brake[K]) began(key K, now, most time.Duration) {
 		return
 	}
 	since := now - p.ran
-	if p.delay == 0 && (p.runs == 0 || now-p.first > brakeWindow) {
+	if p.runs == 0 || now-p.first > brakeWindow {
 		p.first, p.runs = now, 0
 	}
 	p.runs = min(p.runs+1, brakeRuns+1)

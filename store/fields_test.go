@@ -701,6 +701,10 @@ func TestPrecedenceSaysWhoseValueStands(t *testing.T) {
 		wantSpec(t, left, diskSpec{Size: 5, Zone: "z"}) // and not zero until the file is applied again
 		wantSpec(t, declareText(t, s, `{"size":1,"zone":"z"}`), diskSpec{Size: 1, Zone: "z"})
 		wantSpec(t, declareText(t, s, `{"zone":"z"}`), diskSpec{Zone: "z"}) // persons do not declare again
+
+		must[*disk](t)(s.ApplyFields(t.Context(), scale, "scaler", false))
+		must[*disk](t)(s.ApplyFields(t.Context(), scale, "viewer", false)) // the same value, and in no precedence
+		wantSpec(t, declareText(t, s, `{"size":1,"zone":"z"}`), diskSpec{Size: 5, Zone: "z"})
 	})
 	for _, names := range [][]string{{"a", "a"}, {""}, {"a\x00"}} {
 		_, err := store.New(newMemory(t, nil), "disk", &store.Options[diskSpec, struct{}]{Precedence: names})

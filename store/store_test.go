@@ -344,6 +344,14 @@ func TestFinalizersKeepADeletedObject(t *testing.T) {
 			last.Object.UID != o.UID || last.Object.Revision != gone.Revision || !last.Object.Deleting() {
 			t.Errorf("the last event is %+v of %+v, want the deletion at %d", last, last.Object, gone.Revision)
 		}
+
+		next := named("a")
+		next.Finalizers = []string{"f1"}
+		next = must[*bucket](t)(s.Create(ctx, next))
+		if err := s.Delete(ctx, next); err != nil {
+			t.Fatal(err)
+		}
+		wantErr(t, "Delete of the one before while the next is being deleted", s.Delete(ctx, o), store.ErrConflict)
 	})
 }
 

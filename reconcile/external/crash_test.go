@@ -289,29 +289,45 @@ func TestCreateOfUnknownOutcomeIsLookedForByMarkThoughAnEarlierNameIsOnRecord(t 
 //
 // Seen to fail: the name of the first stayed on record as that of the second.
 func TestCreateThatSetsNoNameLeavesNoNameOfAnEarlierResource(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
-		w.o.Naming, w.client.byID = external.ByMark, true
-		w.cloud = must(reconciletest.NewCloud(nil))
-		w.restart(nil)
-		w.converged()
-		time.Sleep(time.Hour)
-		w.cloud.Remove(w.cloud.Truth()[0].ID)
-		f, _ := funcs(func(f *external.ClientFuncs[diskSpec, diskStatus]) {
-			f.ObserveFunc, f.UpdateFunc, f.DeleteFunc = w.client.Observe, w.client.Update, w.client.Delete
-			f.CreateFunc = func(ctx context.Context, o *disk) error {
-				_, err := w.cloud.Create(ctx, w.client.desired(o))
-				return err
-			}
+	for name, listed := range map[string]bool{"looked for by the client": false, "found in a list": true} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				w.o.Naming, w.client.byID = external.ByMark, true
+				w.cloud = must(reconciletest.NewCloud(nil))
+				w.restart(nil)
+				w.converged()
+				time.Sleep(time.Hour)
+				first := w.cloud.Truth()[0].ID
+				w.cloud.Remove(first)
+				f := external.ClientFuncs[diskSpec, diskStatus]{
+					UpdateFunc: w.client.Update, DeleteFunc: w.client.Delete,
+					CreateFunc: func(ctx context.Context, o *disk) error {
+						if o.Intent.ExternalName != "" {
+							t.Errorf("Create is given the name %q of the earlier resource", o.Intent.ExternalName)
+						}
+						_, err := w.cloud.Create(ctx, w.client.desired(o))
+						return err
+					},
+				}
+				if listed {
+					w.with(w.inventory().Client(f))
+				} else {
+					f.ObserveFunc = w.client.Observe
+					w.with(external.Always(&f))
+				}
+				for range 5 {
+					w.run()
+					time.Sleep(time.Minute)
+				}
+				if got := sizes(w.cloud); got != "1" {
+					t.Errorf("disks of the sizes %q, want one", got)
+				}
+				if name := w.get().Intent.ExternalName; name == first {
+					t.Errorf("the name on record is %q, that of the first", name)
+				}
+			})
 		})
-		w.with(external.Always(f))
-		for range 5 {
-			w.run()
-			time.Sleep(time.Minute)
-		}
-		if got := sizes(w.cloud); got != "1" {
-			t.Errorf("disks of the sizes %q, want one", got)
-		}
-	})
+	}
 }
 
 // promise E1: a create whose answer was lost, and one after it that failed. What the

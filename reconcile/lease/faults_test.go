@@ -217,29 +217,36 @@ func failOnce(t *testing.T, call string, nth int32, f fault, victim string) {
 	servers[0].end()
 }
 
-// A grant's answer comes late, and then nothing comes any more: the trust counts from
-// when the grant was asked for.
+// The answer to a grant or a renewal comes late, and then nothing comes any more: the trust counts from
+// when it was asked for.
 //
 // promise L1.
 func TestTrustNeverOutlivesTheRecord(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const shards = 2
-		b, l := newBackend(t), newLedger(t)
-		defer b.Close()
-		m := &limp{link: &link{FullBackend: b}, call: "grant", nth: 1, fault: late, by: ttl/2 - 100*time.Millisecond}
-		s := m.startSharded(t, "late", shards, l.work("late", 0))
-		time.Sleep(ttl/2 + time.Second)
-		if _, held := s.p.Lease(0).Held(); !held {
-			t.Fatal("nothing is held after the grant was answered: nothing is tested")
-		}
-		m.link.sever()
-		for range 200 {
-			time.Sleep(100 * time.Millisecond)
-			checkTrust(t, b, shards, s)
-		}
-		m.link.heal()
-		s.end()
-	})
+	for call, waits := range map[string]time.Duration{"grant": ttl / 2, "renew": ttl / 3} {
+		t.Run(call, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const shards = 2
+				b, l := newBackend(t), newLedger(t)
+				defer b.Close()
+				m := &limp{link: &link{FullBackend: b}, call: call, nth: 1, fault: late, by: waits - time.Second}
+				s := m.startSharded(t, "late", shards, l.work("late", 0))
+				for m.calls.Load() == 0 {
+					time.Sleep(time.Second)
+				}
+				time.Sleep(waits)
+				if _, held := s.p.Lease(0).Held(); !held {
+					t.Fatal("nothing is held after the late answer: nothing is tested")
+				}
+				m.link.sever()
+				for range 200 {
+					time.Sleep(100 * time.Millisecond)
+					checkTrust(t, b, shards, s)
+				}
+				m.link.heal()
+				s.end()
+			})
+		})
+	}
 }
 
 // While the news of its own joining is on its way, a server cannot say how many there
