@@ -126,13 +126,79 @@ func TestRunEndsWhenAllRunnersHave(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var m reconcile.Manager
 		nap := func(context.Context) error { time.Sleep(time.Second); return nil }
-		if err := m.Register(&runner{"a", nap}, &runner{"b", nap}); err != nil {
+		served := newCache(t, newStore(t, newBackend(t), "thing"))
+		if err := m.Register(&runner{"a", nap}, &runner{"b", nap}, served); err != nil { // a cache serves the others
 			t.Fatal(err)
 		}
+		began := time.Now()
 		if err := m.Run(t.Context()); err != nil {
 			t.Errorf("got %v, want nil", err)
 		}
+		expect(t, "Run returned after", time.Since(began), time.Second)
 	})
+}
+
+// endsLast is a runner that is ended when all others have.
+type endsLast struct{ runner }
+
+func (*endsLast) EndsLast() {}
+
+func TestRunnerThatEndsLastSeesTheOthersEnd(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var m reconcile.Manager
+		var order list[string]
+		drains := func(ctx context.Context) error {
+			<-ctx.Done()
+			time.Sleep(5 * time.Second)
+			order.add("another")
+			return nil
+		}
+		last := &endsLast{runner{"page", func(ctx context.Context) error { <-ctx.Done(); order.add("page"); return nil }}}
+		if err := m.Register(last, &runner{"another", drains}); err != nil {
+			t.Fatal(err)
+		}
+		run := start(t, &m)
+		if err := run.end(); err != nil {
+			t.Error(err)
+		}
+		expectList(t, "the order in which they ended", order.get(), "another", "page")
+	})
+}
+
+// What the last runs wrote is in the caches when Run returns, for what asks them then
+// whether all is as declared; but not for ever, where the store does not show it.
+func TestCachesShowTheLastWritesWhenRunReturns(t *testing.T) {
+	for name, late := range map[string]time.Duration{"shown late": 300 * time.Millisecond, "never shown": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				b := &lateWatch{Backend: newBackend(t)}
+				s := newStore(t, b, "thing")
+				create(t, s, "a")
+				gate := make(chan struct{})
+				shown := newCache(t, s)
+				c := newController(t, record(func(ctx context.Context, k store.Key) (result, error) {
+					b.gate.Store(&gate)
+					_, err := s.Mutate(ctx, k, func(o *thing) error { o.Labels = map[string]string{"seen": "yes"}; return nil })
+					return result{}, err
+				}), nil)
+				if err := c.Watch(reconcile.From(shown)); err != nil {
+					t.Fatal(err)
+				}
+				run := startManaged(t, c)
+				synctest.Wait()
+				opened := time.AfterFunc(late, func() { close(gate) })
+				defer opened.Stop()
+				began := time.Now()
+				if err := run.end(); err != nil {
+					t.Fatal(err)
+				}
+				expect(t, "Run returned after", time.Since(began), min(late, time.Second))
+				if o, _ := shown.Get(key("a")); late < time.Second && o.Labels["seen"] != "yes" {
+					t.Errorf("the cache shows %+v, without the last write", o)
+				}
+			})
+		})
+	}
 }
 
 // case 151; weak point 003 (m)

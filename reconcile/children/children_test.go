@@ -406,6 +406,76 @@ func TestAChildThatIsStillUsedStays(t *testing.T) {
 	}
 }
 
+// A child that goes is none that another one may be built upon, though it is Ready.
+//
+// promise E2
+func TestNothingIsMadeUponAChildThatGoes(t *testing.T) {
+	w := newWorld(t, newMemory(t), nil)
+	w.newSite(t, "s")
+	w.applied(t, "s", diskAndMachine)
+	w.settle(t)
+	w.edit(t, "disk d", func(m *store.Meta, _ readier) { m.AddFinalizer("theirs") })
+	drop(t, w.disks, "d")
+	state := w.applied(t, "s", diskAndMachine)
+	w.expect(t, "disk d")
+	expectState(t, state, children.State{Wanted: 2, Reason: "Deleting", Message: "disk d is made again when it is gone"})
+}
+
+// What is being deleted already does not count against the cap of deletions.
+//
+// promise E2
+func TestADeletionUnderWayIsNotRefused(t *testing.T) {
+	w := newWorld(t, newMemory(t), &children.Options{MaxDelete: 1})
+	w.newSite(t, "s")
+	all := plan{{kind: "disk", name: "a", value: 1}, {kind: "disk", name: "b", value: 1}, {kind: "disk", name: "c", value: 1}}
+	w.applied(t, "s", all)
+	w.edit(t, "disk a", func(m *store.Meta, _ readier) { m.AddFinalizer("theirs") })
+	w.applied(t, "s", all[1:])
+	w.expect(t, "disk a", "disk b", "disk c")
+	w.applied(t, "s", all[2:])
+	w.expect(t, "disk a", "disk c")
+}
+
+// A server that lost its lease tries no child after the first.
+func TestAFencedServerWritesNoMoreChildren(t *testing.T) {
+	var commits int
+	b := storetest.Faulty(newMemory(t), func(c storetest.Call) storetest.Fault {
+		if c.Method == "Commit" {
+			commits++
+		}
+		return storetest.Fault{}
+	})
+	w := newWorld(t, b, nil)
+	s := w.newSite(t, "s")
+	gone := store.WithGuard(t.Context(), store.Compare{Kind: "_lease", Key: store.Key{Name: "lease"}, Created: 1})
+	commits = 0
+	p := plan{{kind: "disk", name: "a", value: 1}, {kind: "disk", name: "b", value: 1}, {kind: "disk", name: "c", value: 1}}
+	if _, err := w.set(s, p).Apply(gone); !errors.Is(err, store.ErrFenced) {
+		t.Errorf("got %v, want that it is fenced", err)
+	}
+	if commits != 1 {
+		t.Errorf("%d writes were tried, want one", commits)
+	}
+}
+
+// Of two that are no longer wanted and need each other none goes while a wanted one needs it.
+//
+// promise E2
+func TestACircleThatAWantedChildNeedsStays(t *testing.T) {
+	w := newWorld(t, newMemory(t), nil)
+	w.newSite(t, "s")
+	with := plan{{kind: "disk", name: "a", value: 1}, {kind: "disk", name: "b", value: 1}, {kind: "machine", name: "m", value: 1, after: []string{"disk a"}}}
+	for range 2 {
+		w.applied(t, "s", with)
+		w.settle(t)
+	}
+	w.edit(t, "disk a", func(m *store.Meta, _ readier) { m.Annotations = map[string]string{"tend.after": `["disk b"]`} })
+	w.edit(t, "disk b", func(m *store.Meta, _ readier) { m.Annotations = map[string]string{"tend.after": `["disk a"]`} })
+	w.edit(t, "machine m", func(_ *store.Meta, o readier) { o.SetProgressing("Moving", "") })
+	w.applied(t, "s", plan{{kind: "disk", name: "c", value: 1}, {kind: "machine", name: "m", value: 1, after: []string{"disk c"}}})
+	w.expect(t, "disk a", "disk b", "disk c", "machine m")
+}
+
 // A wrong use of a set is an error before anything is written.
 func TestASetThatMakesNoSenseIsRefused(t *testing.T) {
 	b := newMemory(t)
