@@ -654,6 +654,22 @@ func TestPageThatHadNoTimeShowsNothingTwice(t *testing.T) {
 	})
 }
 
+// A key that was removed during its run and is added then is a new one: its priority is that of the
+// add, and not the higher one of what was removed.
+func TestKeyThatIsAddedAfterItsRemovalHasItsOwnPriority(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(t, nil)
+		q.AddWith("a", AddOptions{Priority: At(10)})
+		it := get(t, q)
+		q.Remove("a")
+		q.AddWith("a", AddOptions{Priority: At(-10)})
+		it.Done()
+		if e, ok := q.Lookup("a"); !ok || e.Priority != At(-10) {
+			t.Errorf("after the run it is %+v, want one with the priority of the add", e)
+		}
+	})
+}
+
 // Remove of a key that is kept only because it is held forgets the error of its
 // last run too; seen to fail: the attempts were forgotten and the error was not.
 func TestRemoveOfAHeldKeyForgetsItsError(t *testing.T) {

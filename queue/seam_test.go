@@ -29,10 +29,6 @@ const holdsExpireInEveryState = true
 // works leaves out of the matrix what is known not to work.
 func (k kind) works() bool { return true }
 
-// pairsCostTokens says that a key of two buckets that is refused by one of them may
-// cost the keys of the other one a token, and holds up those that come after it.
-const pairsCostTokens = false
-
 // savedBy is the buckets of which a key has a token that it took before its run.
 func savedBy[K comparable](q *Queue[K], key K) (of []*ratelimit.Bucket) {
 	q.with(key, func(s *shard, i uint32, e *entry) bool {

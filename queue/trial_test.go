@@ -72,9 +72,8 @@ type trial struct {
 	log     []string
 
 	adds, dispatched  uint64
-	firsts, elsewhere int       // dispatches that could choose a shard, and those from one with a lower top band
-	inversions        int       // dispatches out of order, of a queue with buckets
-	paired            time.Time // when a key of two buckets was ready last
+	firsts, elsewhere int // dispatches that could choose a shard, and those from one with a lower top band
+	inversions        int // dispatches out of order, of a queue with buckets
 	getters           []*getter
 	mu                sync.Mutex // guards answers and turns
 	answers           []answer
@@ -406,9 +405,6 @@ func (r *trial) start(f func(ctx context.Context) ([]Item[string], error)) {
 func (r *trial) observe() {
 	time.Sleep(time.Nanosecond) // a timer that is due at once rings
 	r.noteTurns()
-	if slices.ContainsFunc(r.m.ready, func(key string) bool { return len(r.m.bucketsOf(key)) > 1 }) {
-		r.paired = time.Now()
-	}
 	r.mu.Lock()
 	answers := r.answers
 	r.answers = nil
@@ -501,7 +497,7 @@ func (r *trial) checkSleepers() {
 		return
 	}
 	keys := r.m.candidates(-1, now.Add(-refillTolerance))
-	if len(keys) == 0 || r.kind.buckets && pairsCostTokens && now.Sub(r.paired) < 2*time.Second {
+	if len(keys) == 0 {
 		return
 	}
 	for _, b := range r.m.buckets {

@@ -94,6 +94,58 @@ func twoBuckets(t *testing.T, r *rand.Rand, ra, rb float64, burst int, band int8
 	}
 }
 
+// Of many keys that need a bucket with tokens and one without few keep a token of the first: those that
+// the second lets run next. The others would keep it from keys that can use it.
+//
+// promise Q6
+func TestFewKeysKeepATokenThatTheyCannotUse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fast, err := ratelimit.NewBucket("fast", 100, 50)
+		if err != nil {
+			t.Fatal(err)
+		}
+		slow, err := ratelimit.NewBucket("slow", 0.1, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := oneOrder()
+		o.Buckets = func(key string, dst []*ratelimit.Bucket) []*ratelimit.Bucket {
+			if key[0] == 'f' {
+				return append(dst, fast)
+			}
+			return append(dst, fast, slow)
+		}
+		q := newQueue(t, o)
+		ran := map[byte]int{}
+		go func() { // ends with the queue
+			for {
+				it, err := q.Get(t.Context())
+				if err != nil {
+					return
+				}
+				ran[it.Key[0]]++
+				it.After(0)
+			}
+		}()
+		for n := range 50 {
+			add(t, q, fmt.Sprint("both", n), fmt.Sprint("fast", n))
+		}
+		for range 60 {
+			time.Sleep(time.Second)
+			synctest.Wait()
+			if n := len(q.keepers[0].savers); n > 3 {
+				t.Fatalf("%d keys keep a token", n)
+			}
+		}
+		if ran['f'] < 5900 {
+			t.Errorf("in a minute %d keys of the fast bucket ran, which had 6,000 tokens", ran['f'])
+		}
+		if err := q.Stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // A token that a key keeps while another bucket is paused goes back when the key is removed,
 // and is not used while its own bucket is paused.
 //

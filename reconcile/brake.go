@@ -16,7 +16,8 @@ import (
 //	       ─▶ delay after its newest run  it is; the delay doubles with each run that was put off,
 //	                                      and is halved by one that came late enough by itself
 //
-// Runs are counted, not changes: changes that come faster than runs take cost one run together.
+// Runs are counted, not changes: changes that come faster than runs take cost one run together. The end
+// of an object counts, and does not wait; one that comes after it is a change.
 // What else makes a key run is not slowed, and an earlier time in the queue counts: a kick, a
 // poll or a deletion does not wait for the delay.
 const (
@@ -29,7 +30,7 @@ const (
 // reasonSlowed is what the queue shows of a key that is put off.
 const reasonSlowed = "slowed: its spec changes too often"
 
-// brake has the pace of the keys whose spec has changed within brakeWindow. Its owner guards it.
+// brake has the pace of the keys whose spec has changed, or whose object went, within brakeWindow. Its owner guards it.
 type brake[K comparable] struct {
 	of     map[K]*pace
 	swept  time.Duration // when the keys that are quiet were forgotten
@@ -68,9 +69,23 @@ type SlowedKey struct {
 	NewRevision store.Revision `json:"newRevision"`
 }
 
-// change notes that the spec of a key's object has changed, and returns how long the run is to
-// wait. first says that it is the first one that has to.
-func (b *brake[K]) change(key K, now time.Duration) (wait time.Duration, first bool) {
+// gone notes that the object of a key went. Its run does not wait, but is one of those that are counted:
+// one that comes back each time is slowed by that, see came.
+func (b *brake[K]) gone(key K, now time.Duration) {
+	p := b.pace(key, now)
+	p.changed, p.asked = now, true
+}
+
+// came is change for an object that came. One that was not there within the window is none of the brake's.
+func (b *brake[K]) came(key K, now time.Duration) (wait time.Duration, first bool) {
+	if b.of[key] == nil {
+		return 0, false
+	}
+	return b.change(key, now)
+}
+
+// pace is that of a key, made if there is none or it is to be forgotten.
+func (b *brake[K]) pace(key K, now time.Duration) *pace {
 	if now-b.swept > brakeWindow {
 		b.sweep(now)
 	}
@@ -82,6 +97,13 @@ func (b *brake[K]) change(key K, now time.Duration) (wait time.Duration, first b
 		p = new(pace)
 		b.of[key] = p
 	}
+	return p
+}
+
+// change notes that the spec of a key's object has changed, and returns how long the run is to
+// wait. first says that it is the first one that has to.
+func (b *brake[K]) change(key K, now time.Duration) (wait time.Duration, first bool) {
+	p := b.pace(key, now)
 	p.changed, p.asked = now, true
 	if wait = p.ran + p.delay - now; p.delay == 0 || wait <= 0 {
 		return 0, false

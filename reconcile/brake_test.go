@@ -140,6 +140,73 @@ func TestAKickAndAQuietKeyAreServedAtOnce(t *testing.T) {
 	})
 }
 
+// promise R5: a controller that deletes what another one creates, again and again, is slowed; a deletion is
+// served at once.
+//
+// Seen to fail: a thousand runs a second of each, for ever.
+func TestWhatIsCreatedAndDeletedWithoutEndIsSlowed(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newStore(t, newBackend(t), "set")
+		logger, log := quiet()
+		o := reconcile.Options[reconcile.Request]{Logger: logger}
+		deletes, creates := 0, 0
+		seen := newCache(t, s)
+		deleter := must[*reconcile.Controller[reconcile.Request]](t)(reconcile.New("deleter", reconcile.Func[reconcile.Request](func(ctx context.Context, k reconcile.Request) (result, error) {
+			if o, ok := seen.Get(k); ok && deletes < 5000 {
+				deletes++
+				return result{}, s.Delete(ctx, o)
+			}
+			return result{}, nil
+		}), &o))
+		creator := must[*reconcile.Controller[reconcile.Request]](t)(reconcile.New("creator", reconcile.Func[reconcile.Request](func(ctx context.Context, k reconcile.Request) (result, error) {
+			time.Sleep(time.Millisecond)
+			if _, ok := seen.Get(k); !ok && creates < 5000 {
+				creates++
+				_, err := s.Create(ctx, &thing{Meta: store.Meta{Name: k.Name}})
+				return result{}, err
+			}
+			return result{}, nil
+		}), &o))
+		for _, c := range []*reconcile.Controller[reconcile.Request]{deleter, creator} {
+			if err := c.Watch(reconcile.From(seen)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		startManaged(t, deleter, creator)
+		create(t, s, "x")
+		pass(time.Minute)
+		if deletes == 0 || deletes+creates > 4*mostSlowed {
+			t.Errorf("%d deletes and %d creates in a minute, want at most %d", deletes, creates, 4*mostSlowed)
+		}
+		if n := strings.Count(log.String(), "is slowed"); n < 1 || n > 2 {
+			t.Errorf("%d lines about it:\n%s", n, log)
+		}
+	})
+}
+
+// Another object of a name that was deleted runs at once.
+func TestAnObjectThatIsCreatedOnceMoreIsServedAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newStore(t, newBackend(t), "set")
+		var at list[time.Duration]
+		began := time.Now()
+		startManaged(t, must[*reconcile.ObjectController[spec, status]](t)(reconcile.For(s, func(context.Context, *thing) (result, error) {
+			at.add(time.Since(began))
+			return result{}, nil
+		}, nil)))
+		synctest.Wait()
+		for range 4 {
+			o := create(t, s, "x")
+			synctest.Wait()
+			if err := s.Delete(t.Context(), o); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+		}
+		expectList(t, "it ran at", at.get(), 0, time.Second, 2*time.Second, 3*time.Second)
+	})
+}
+
 // promise R5; case 70, 141: what does not come from changes of the key's own spec is not slowed.
 func TestOnlySpecChangesOfTheOwnObjectAreSlowed(t *testing.T) {
 	const pause = 10 * time.Millisecond

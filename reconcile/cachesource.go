@@ -110,9 +110,9 @@ func FromWith[S, T any](c *cache.Cache[S, T], given *FromOptions[S, T]) Source[R
 	}
 }
 
-// onlySpec reports whether a change is one of the spec, and nothing that has to be served at once.
+// onlySpec reports whether a change of an object is one of the spec, and nothing that has to be served at once.
 func onlySpec[S, T any](c cache.Change[S, T]) bool {
-	return c.Old != nil && c.New != nil && c.Old.UID == c.New.UID && c.Old.Generation != c.New.Generation &&
+	return c.Old.Generation != c.New.Generation &&
 		c.Old.Deleting() == c.New.Deleting() && c.Old.Paused == c.New.Paused &&
 		c.Old.Annotations[store.AnnotationReconcileNow] == c.New.Annotations[store.AnnotationReconcileNow]
 }
@@ -120,18 +120,22 @@ func onlySpec[S, T any](c cache.Change[S, T]) bool {
 // slowDown returns how long the run waits that a change asks for, and names the change if it is
 // the first one that has to wait.
 func slowDown[S, T any](s *store.Store[S, T], k *kernel[Request], c cache.Change[S, T]) time.Duration {
-	if !onlySpec(c) || k.elsewhere(c.Key) {
+	came, gone := c.Old == nil, c.New == nil
+	if !came && !gone && c.Old.UID == c.New.UID && !onlySpec(c) || k.elsewhere(c.Key) {
 		return 0
 	}
-	wait, first := k.specChanged(c.Key)
+	wait, first := k.specChanged(c.Key, came, gone)
 	if !first {
 		return wait
 	}
-	now := SlowedKey{Key: c.Key.String(), Since: time.Now(), OldRevision: c.Old.Revision, NewRevision: c.New.Revision}
-	_ = protect(func() (err error) { // it is marshalled by the user's code
-		now.Field, now.Old, now.New, err = s.SpecChange(c.Old, c.New)
-		return err
-	})
+	now := SlowedKey{Key: c.Key.String(), Since: time.Now(), New: "created again and again", NewRevision: c.New.Revision}
+	if !came {
+		now.OldRevision = c.Old.Revision
+		_ = protect(func() (err error) { // it is marshalled by the user's code
+			now.Field, now.Old, now.New, err = s.SpecChange(c.Old, c.New)
+			return err
+		})
+	}
 	k.mu.Lock()
 	k.brake.describe(c.Key, now)
 	k.mu.Unlock()

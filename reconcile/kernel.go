@@ -380,12 +380,23 @@ func (k *kernel[K]) mostBrake() time.Duration {
 	return maxBrake
 }
 
-// specChanged tells the brake that the spec of a key's object has changed: see brake.change.
-func (k *kernel[K]) specChanged(key K) (wait time.Duration, first bool) {
+// specChanged tells the brake that the spec of a key's object has changed (brake.change), that the object
+// came, or that it is gone.
+func (k *kernel[K]) specChanged(key K, came, gone bool) (wait time.Duration, first bool) {
+	if came && !k.view.Load().braking { // a bulk create takes no lock for it
+		return 0, false
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	wait, first = k.brake.change(key, k.since())
-	if !k.view.Load().braking {
+	switch now := k.since(); {
+	case gone:
+		k.brake.gone(key, now)
+	case came:
+		wait, first = k.brake.came(key, now)
+	default:
+		wait, first = k.brake.change(key, now)
+	}
+	if len(k.brake.of) > 0 && !k.view.Load().braking {
 		k.changeViewLocked(func(v *view[K]) { v.braking = true })
 	}
 	return wait, first

@@ -44,7 +44,9 @@ func NewBucket(name string, limit rate.Limit, burst int) (*Bucket, error) {
 // makes the calls, so that all draw on one quota. The limiter's limit and burst are the
 // bucket's. A run takes one token when it begins, and none ahead of time; tokens that others take
 // or reserve are gone for it. A client that waits for the limiter inside of a run takes a token of
-// its own: let one of the two take it. What the limiter's owner changes is seen when the next
+// its own, and the run pays twice: let one of the two take it. One that calls limiter.Wait without a rest
+// reserves each token ahead, so that none is ever there and the bucket's keys do not run: give it
+// [Bucket.Wait] in place of the limiter's. What the limiter's owner changes is seen when the next
 // token was expected before, and at once if it is changed by SetLimit of the bucket. Of tokens
 // given back by Refund others get none.
 //

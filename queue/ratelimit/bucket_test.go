@@ -380,6 +380,25 @@ func TestTokenThatAnotherTookMeanwhileIsNotTaken(t *testing.T) {
 	})
 }
 
+// Another user takes the last token while a key takes one of each of its buckets: what it has of the first comes
+// back. Here the other user is the first bucket, which shares its limiter with the second.
+//
+// promise Q6
+func TestTokensOfTheOtherBucketsComeBackWhenAnotherWasFaster(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limiter := rate.NewLimiter(0.001, 2)
+		limiter.Allow()
+		one, _ := From("one", limiter)
+		two, _ := From("two", limiter)
+		if refused := TakeAll(time.Now(), []*Bucket{one, two}); refused == nil {
+			t.Fatal("two tokens were taken where there was one")
+		}
+		if n, _ := one.Available(time.Now()); n != 1 || one.Stats().Taken+two.Stats().Taken != 0 {
+			t.Errorf("after a take that was refused there are %d tokens, and %d of one and %d of two were taken; want 1, 0, 0", n, one.Stats().Taken, two.Stats().Taken)
+		}
+	})
+}
+
 // Users of a limiter that take at the same moment take no more than there is, and lose none.
 func TestLimiterIsSharedByManyAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -78,3 +78,43 @@ func TestBurstOfAnySizeStaysOne(t *testing.T) {
 		t.Errorf("the burst of a rate of 1e30 is %d by default", burst)
 	}
 }
+
+// A refusal lowers a rate by a fifth; one that comes when less than half of the way back was gone says
+// that the quota was cut, and halves it.
+func TestRefusalLongBeforeTheRateIsBackHalvesIt(t *testing.T) {
+	for way, want := range map[float64]float64{0: 40, 0.4: 40, 0.6: 64, 1.5: 64} {
+		synctest.Test(t, func(t *testing.T) {
+			b := internalBudget(t, Rate{PerSecond: 100, Ceiling: 100})
+			b.end(call{left: time.Now()}, Verdict{Throttled: true})
+			if math.Abs(b.found-80) > 1e-9 {
+				t.Fatalf("the rate is %v after the first refusal, want 80", b.found)
+			}
+			time.Sleep(time.Minute)
+			b.used = way * b.riseLocked()
+			b.end(call{left: time.Now()}, Verdict{Throttled: true})
+			if math.Abs(b.found-want) > 1e-9 {
+				t.Errorf("after %v of the way back a refusal makes the rate %v, want %v", way, b.found, want)
+			}
+		})
+	}
+}
+
+// Other servers are told of a pause once, and again when it lasts markedly longer: each word is a write.
+func TestOtherServersAreToldOfAPauseOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, told := internalBudget(t, Rate{PerSecond: 100}), 0
+		b.tell = func(time.Duration) { told++ }
+		for range 20 { // calls that were under way are answered one after the other
+			b.end(call{left: time.Now()}, Verdict{Throttled: true, RetryAfter: 10 * time.Second})
+			time.Sleep(time.Millisecond)
+		}
+		if told != 1 {
+			t.Errorf("other servers were told %d times of one pause", told)
+		}
+		time.Sleep(2 * leastShared)
+		b.end(call{left: time.Now()}, Verdict{Throttled: true, RetryAfter: 10 * time.Second})
+		if told != 2 {
+			t.Errorf("other servers were told %d times of a pause that lasts longer, want twice in all", told)
+		}
+	})
+}

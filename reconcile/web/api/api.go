@@ -349,7 +349,7 @@ func object(w http.ResponseWriter, o objects.Object, err error) error {
 	}
 	data, err := o.JSON()
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", o.Key(), err)
 	}
 	w.Header().Set("ETag", strconv.Quote(o.Revision.String()))
 	return answer(w, json.RawMessage(data))
@@ -502,15 +502,16 @@ func (h *handler) list(ctx context.Context, k objects.Kind, namespace string, q 
 			page, more = page[:i], true
 			break
 		}
-		if o.Err != nil {
-			text := o.Err.Error()
+		var data []byte
+		err := o.Err
+		if err == nil {
+			data, err = o.JSON()
+		}
+		if err != nil {
+			text := err.Error()
 			size += len(text)
 			out.Broken = append(out.Broken, broken{o.Key().String(), text})
 			continue
-		}
-		data, err := o.JSON()
-		if err != nil {
-			return nil, err
 		}
 		size += len(data)
 		out.Objects = append(out.Objects, data)

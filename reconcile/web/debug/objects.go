@@ -202,9 +202,10 @@ func (h *handler) object(ctx context.Context, kind, printed string) (*objectView
 	v := &objectView{objectRow: rowOfObject(o, h.looker.StateOf(ctx, o)), UID: o.UID, Revision: o.Revision, Owners: slices.Clone(o.Owners), HeldUp: heldUp(o, time.Now())}
 	if o.Err == nil {
 		if v.Object, err = o.JSON(); err != nil {
-			return nil, err
+			v.Error = err.Error() // the rest of it is known
+		} else {
+			v.Fields = fieldsOf(v.Object, o.Generation)
 		}
-		v.Fields = fieldsOf(v.Object, o.Generation)
 	}
 	v.Links, v.Needs = h.links(kind, key), h.needsAround(kind, key)
 	for _, c := range h.controllers() {
