@@ -143,6 +143,34 @@ func TestObjectInDeletionIsNotUsedThoughItSaysItIsReady(t *testing.T) {
 	})
 }
 
+// What a newer version of the program stored is read in part: whether it may be used cannot be told, and
+// its user waits.
+//
+// promise S5
+func TestObjectOfANewerVersionIsNotUsedThoughItSaysItIsReady(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ready := func(o *Thing) bool { // of whichever generation
+			c, _ := o.Condition(store.ConditionReady)
+			return c.Status == store.True
+		}
+		s := newSystem(t, setting{need: &depend.NeedOptions[Spec, Status]{Ready: ready}})
+		defer s.start()()
+		s.declare("vpc")
+		settle()
+		newer, err := store.New[Spec, Status](s.store.Backend(), s.store.Kind(), &store.Options[Spec, Status]{Version: 2})
+		check(t, err)
+		_, err = newer.Mutate(t.Context(), store.Key{Name: "vpc"}, func(o *Thing) error { o.Labels = map[string]string{"of": "two"}; return nil })
+		check(t, err)
+		if o := s.get("vpc"); !o.Newer || !ready(o) {
+			t.Fatalf("it is %+v, want that it is ready and newer", o)
+		}
+		s.declare("user", "vpc")
+		settle()
+		s.wantWaiting("user", "Newer", "thing vpc is of a newer version of the program")
+		s.wantNothingRefused()
+	})
+}
+
 // partial is a store whose lists have pages of one record, and whose watches do not show what is
 // named ghost: as those of a cache of some objects only.
 type partial struct{ store.FullBackend }

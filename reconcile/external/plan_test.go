@@ -199,6 +199,28 @@ Disk: 0 to change, 1 as declared, 2 not to be done
 	})
 }
 
+// A plan has no step for an object that a newer version of the program stored: its spec is read in part.
+//
+// promise S5
+func TestPlanStandsOffFromANewerObject(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		keys := w.populate(2)
+		newer := must(store.New[diskSpec, diskStatus](w.backend, "Disk", &store.Options[diskSpec, diskStatus]{Version: 2}))
+		must(newer.Mutate(t.Context(), keys[1], func(o *disk) error { o.Spec.Size = "9"; return nil }))
+		p, err := w.rec.Plan(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var text strings.Builder
+		if err := p.WriteText(&text); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(text.String(), "! fail t/d00001: ") || !strings.Contains(text.String(), "0 to change, 1 as declared, 1 not to be done") {
+			t.Errorf("plan:\n%s\nwant that the second is left alone", &text)
+		}
+	})
+}
+
 // shortMemory is a backend that has forgotten the instant of a list as soon as
 // a call has reached the cloud.
 type shortMemory struct {

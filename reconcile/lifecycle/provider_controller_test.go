@@ -244,6 +244,33 @@ func TestConfigThatCannotBeReadStaysInForceAndDeletionsGoOn(t *testing.T) {
 	})
 }
 
+// A config that a newer version of the program stored is read in part: the one before stays in force.
+//
+// promise S5
+func TestConfigOfANewerVersionIsNotInForce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newFaulty(t)
+		s, cs := newWidgets(t), on[settings, struct{}](t, b, "config")
+		putConfig(t, cs, "main", settings{Hosts: []string{"one"}})
+		start(t, mustProvide(t, s, hosts(), watchConfig(t, cs, nil), nil), nil, nil)
+		create(t, s, "a")
+		restFor(time.Second)
+		newer, err := store.New[settings, struct{}](b, "config", &store.Options[settings, struct{}]{Version: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := newer.Mutate(t.Context(), key("main"), func(o *config) error { o.Spec.Hosts = []string{"two"}; return nil }); err != nil {
+			t.Fatal(err)
+		}
+		restFor(time.Second)
+		edit(t, s, "a", resize(2))
+		restFor(5 * time.Minute)
+		if got := get(t, s, "a"); got.Status.Note != "one" || got.Spec.Size != 2 {
+			t.Errorf("a is %+v, want that it ran with the config of before", got)
+		}
+	})
+}
+
 // case 136; weak point 002 (f): all objects were enqueued at once.
 func TestConfigEditRunsEveryObjectOnceSpreadOutBehindLiveEdits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
