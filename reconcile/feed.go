@@ -42,6 +42,7 @@ type feed[K comparable] struct {
 	cancel     context.CancelCauseFunc
 	done       <-chan struct{} // closed when the goroutine has ended; nil: there is none, or it is about to end
 	ending     bool            // it was told to end
+	stuck      *time.Timer     // reports that it has not, unless it does; while ending
 	state      feedState
 	began      time.Time // its present run
 	err        error     // why it is not well
@@ -211,6 +212,7 @@ func (f *feed[K]) ended() {
 	f.cancel(nil)
 	f.done = nil
 	if f.ending {
+		f.stuck.Stop() // it keeps the controller, and what that knows, in memory
 		f.idleLocked()
 	}
 	s.removed = slices.DeleteFunc(slices.Clone(s.removed), func(r *feed[K]) bool { return r == f })
@@ -241,7 +243,7 @@ func (f *feed[K]) endLocked(cause error) (ended bool) {
 	case !f.ending:
 		f.ending, f.synced = true, false
 		f.cancel(cause)
-		time.AfterFunc(f.of.k.o.stuckAfter(), func() { f.ignoredItsEnd(done) })
+		f.stuck = time.AfterFunc(f.of.k.o.stuckAfter(), func() { f.ignoredItsEnd(done) })
 	}
 	return done == nil
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
@@ -60,6 +61,37 @@ func TestFailedPlacementIsHeardAlthoughASourceHangs(t *testing.T) {
 		}
 		close(release)
 	})
+}
+
+// What a controller that was stopped knows is garbage: its sources, their caches, its reconciler.
+// There is no bubble, whose timers do not outlive it.
+//
+// Negative control: with the timer that reports a stuck source left running, the source is kept.
+func TestStoppedControllerIsGarbage(t *testing.T) {
+	type knows struct{ keys []string }
+	source := func() weak.Pointer[knows] {
+		known := &knows{[]string{"a"}}
+		c := newController(t, record[string](nil), nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		source := reconcile.Source[string]{Name: "source", Run: func(ctx context.Context, to reconcile.Sink[string]) error {
+			to.Synced()
+			cancel()
+			<-ctx.Done()
+			return to.Add(known.keys[0], queue.AddOptions{})
+		}}
+		if err := c.Watch(source); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Run(ctx); err != nil {
+			t.Fatal(err)
+		}
+		return weak.Make(known)
+	}()
+	runtime.GC()
+	runtime.GC() // what a finalizer frees goes with the second
+	if source.Value() != nil {
+		t.Error("something keeps the source of a controller in memory after Run has returned")
+	}
 }
 
 // A source that ignores the end of its context keeps its controller from starting

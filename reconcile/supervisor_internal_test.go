@@ -74,7 +74,10 @@ func TestSourceThatHasEndedIsNotReportedAsDeaf(t *testing.T) {
 	}
 	f := &feed[string]{of: c.sources, Source: Source[string]{Name: "s"}}
 	done := make(chan struct{})
-	f.done, f.cancel, f.ending = done, func(error) {}, true
+	f.done, f.cancel = done, func(error) {}
+	if f.end(errNotHeld) {
+		t.Fatal("a source that runs has ended")
+	}
 	f.ended()
 	f.ignoredItsEnd(done)
 	if !f.end(errNotHeld) {
