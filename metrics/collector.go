@@ -13,6 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tendhq/tend/internal/introspect"
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/queue/ratelimit"
 	"github.com/tendhq/tend/reconcile"
@@ -53,7 +54,7 @@ type Collector struct {
 }
 
 type counting = interface {
-	Stats() external.Stats
+	Stats() introspect.External
 }
 
 type reporting = interface {
@@ -103,7 +104,7 @@ func (c *Collector) AddQuotas(s *quota.Set) error {
 
 // AddExternal adds a reconciler of external resources, an *external.Reconciler: its calls, and the drift it
 // found. It fails on nil and on a kind that was added before.
-func (c *Collector) AddExternal(r interface{ Stats() external.Stats }) error {
+func (c *Collector) AddExternal(r interface{ Stats() introspect.External }) error {
 	return addTo(c, &c.externals, r, "AddExternal", func(r counting) string { return r.Stats().Kind })
 }
 
@@ -191,7 +192,7 @@ func (c *Collector) collectBuckets(s sink, buckets []*ratelimit.Bucket, quotas [
 		nth  int // of those of one name
 	}
 	var things []thing
-	var budgets []quota.BudgetSnapshot
+	var budgets []introspect.Budget
 	for _, b := range buckets {
 		things = append(things, thing{b, b.Name()})
 	}
@@ -418,7 +419,7 @@ func (c *Collector) depths(st queue.Stats) map[string]int {
 	return depths
 }
 
-func control(s sink, c reconcile.Snapshot, st queue.Stats, runs []prometheus.Exemplar) {
+func control(s sink, c introspect.Controller, st queue.Stats, runs []prometheus.Exemplar) {
 	name := c.Name
 	for result, n := range map[string]uint64{
 		"success": c.Runs.Success, "requeue": c.Runs.Requeue, "requeue_after": c.Runs.RequeueAfter,
@@ -494,7 +495,7 @@ func bucket(s sink, b ratelimit.Stats) {
 	s.sum(bucketThrottled, b.Throttled.Seconds(), b.Name)
 }
 
-func budget(s sink, b quota.BudgetSnapshot) {
+func budget(s sink, b introspect.Budget) {
 	bucket(s, b.Bucket)
 	name := b.Bucket.Name
 	s.gauge(quotaLimit, b.Found*b.Share, name)
@@ -509,7 +510,7 @@ func budget(s sink, b quota.BudgetSnapshot) {
 	s.count(quotaRefused, b.Refused, name)
 }
 
-func outside(s sink, e external.Stats) {
+func outside(s sink, e introspect.External) {
 	for call, n := range e.Calls {
 		s.count(externalCalls, n.OK, e.Kind, call, "ok")
 		s.count(externalCalls, n.Throttled, e.Kind, call, "throttled")

@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
+	"github.com/tendhq/tend/internal/introspect"
 	"github.com/tendhq/tend/metrics"
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/queue/ratelimit"
@@ -540,17 +541,17 @@ func (s *shown) Snapshot() cache.Snapshot {
 }
 
 type fixed struct {
-	stats    external.Stats
+	stats    introspect.External
 	snapshot external.InventorySnapshot
 }
 
-func (f fixed) Stats() external.Stats                { return f.stats }
+func (f fixed) Stats() introspect.External           { return f.stats }
 func (f fixed) Snapshot() external.InventorySnapshot { return f.snapshot }
 
 func TestExternalCallsDriftAndOrphansAreShown(t *testing.T) {
 	c := metrics.New(nil)
 	v := &fixed{
-		stats:    external.Stats{Kind: "Disk", Drifted: 3, Calls: map[string]external.CallCounts{"update": {OK: 5, Throttled: 2, Failed: 1}}},
+		stats:    introspect.External{Kind: "Disk", Drifted: 3, Calls: map[string]introspect.Calls{"update": {OK: 5, Throttled: 2, Failed: 1}}},
 		snapshot: external.InventorySnapshot{Kind: "Disk", Lists: 4, Failed: 3, Gets: 2, Served: 100, Held: "restored"},
 	}
 	if err := errors.Join(c.AddExternal(v), c.AddInventory(v)); err != nil {

@@ -4,20 +4,21 @@ import (
 	"context"
 	"time"
 
+	"github.com/tendhq/tend/internal/introspect"
 	"github.com/tendhq/tend/internal/sleep"
 )
 
 // adaptive changes the number of workers. Its fields are guarded by kernel.mu.
 type adaptive struct {
 	Adapt
-	before          Counts // when the number was last thought over
+	before          introspect.Counts // when the number was last thought over
 	took            time.Duration
 	raised, lowered uint64 // how often it changed the number
 }
 
 // next is the number of workers to have after n, when so many runs have ended and
 // taken so long in all.
-func (a *adaptive) next(n int, all Counts, took time.Duration, waiting bool) int {
+func (a *adaptive) next(n int, all introspect.Counts, took time.Duration, waiting bool) int {
 	runs, throttled := all.Runs()-a.before.Runs(), all.Throttled-a.before.Throttled
 	slow := a.Latency > 0 && runs > 0 && (took-a.took)/time.Duration(runs) > a.Latency
 	a.before, a.took = all, took

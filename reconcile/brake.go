@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/internal/introspect"
 )
 
 // Promise R5: a key that changes of its own object's spec make run more often than brakeRuns
@@ -45,28 +45,13 @@ type pace struct {
 	delay   time.Duration // between two runs; 0: the key is not slowed
 	due     time.Duration // of the run that was put off; 0: none was
 	runs    int16
-	asked   bool       // a change has asked for a run that has not begun
-	slowed  *SlowedKey // nil: it was never put off
+	asked   bool                  // a change has asked for a run that has not begun
+	slowed  *introspect.SlowedKey // nil: it was never put off
 }
 
 // quiet reports whether nothing has happened for brakeWindow.
 func (p *pace) quiet(now time.Duration) bool {
 	return now-max(p.changed, p.ran, p.due) > brakeWindow
-}
-
-// SlowedKey is a key that runs later than its object's spec changes, since the changes made it
-// run too often.
-type SlowedKey struct {
-	Key   string        `json:"key"`
-	Since time.Time     `json:"since"`
-	Delay time.Duration `json:"delay"` // between two runs
-	// Field is the first field that the change differed in with which it began, in JSON's
-	// names; empty: it could not be told. Old and New are its values, clipped and without secrets.
-	Field       string         `json:"field,omitempty"`
-	Old         string         `json:"old,omitempty"`
-	New         string         `json:"new,omitempty"`
-	OldRevision store.Revision `json:"oldRevision"`
-	NewRevision store.Revision `json:"newRevision"`
 }
 
 // gone notes that the object of a key went. Its run does not wait, but is one of those that are counted:
@@ -113,7 +98,7 @@ func (b *brake[K]) change(key K, now time.Duration) (wait time.Duration, first b
 	}
 	p.due = now + wait
 	if first = p.slowed == nil; first {
-		p.slowed = new(SlowedKey)
+		p.slowed = new(introspect.SlowedKey)
 	}
 	return wait, first
 }
@@ -144,7 +129,7 @@ func (b *brake[K]) began(key K, now, most time.Duration) {
 }
 
 // describe completes what is shown of a key that was put off for the first time.
-func (b *brake[K]) describe(key K, s SlowedKey) {
+func (b *brake[K]) describe(key K, s introspect.SlowedKey) {
 	if p := b.of[key]; p != nil && p.slowed != nil {
 		p.slowed = &s
 	}
@@ -163,11 +148,11 @@ func (b *brake[K]) sweep(now time.Duration) {
 	}
 }
 
-// mostSlowed is how many slowed keys a Snapshot names.
+// mostSlowed is how many slowed keys a snapshot names.
 const mostSlowed = 100
 
 // snapshot gives the keys that are slowed, and how many runs were put off so far.
-func (b *brake[K]) snapshot(now time.Duration) (slowed []SlowedKey, putOff uint64) {
+func (b *brake[K]) snapshot(now time.Duration) (slowed []introspect.SlowedKey, putOff uint64) {
 	for _, p := range b.of {
 		if p.slowed != nil && p.slowed.Key != "" && p.delay > 0 && !p.quiet(now) {
 			s := *p.slowed
@@ -175,6 +160,8 @@ func (b *brake[K]) snapshot(now time.Duration) (slowed []SlowedKey, putOff uint6
 			slowed = append(slowed, s)
 		}
 	}
-	slices.SortFunc(slowed, func(x, y SlowedKey) int { return cmp.Or(x.Since.Compare(y.Since), cmp.Compare(x.Key, y.Key)) })
+	slices.SortFunc(slowed, func(x, y introspect.SlowedKey) int {
+		return cmp.Or(x.Since.Compare(y.Since), cmp.Compare(x.Key, y.Key))
+	})
 	return slowed[:min(len(slowed), mostSlowed)], b.putOff
 }

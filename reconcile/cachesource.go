@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/internal/contain"
+	"github.com/tendhq/tend/internal/introspect"
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
@@ -128,7 +129,7 @@ func slowDown[S, T any](s *store.Store[S, T], k *kernel[Request], c cache.Change
 	if !first {
 		return wait
 	}
-	now := SlowedKey{Key: c.Key.String(), Since: time.Now(), New: "created again and again", NewRevision: c.New.Revision}
+	now := introspect.SlowedKey{Key: c.Key.String(), Since: time.Now(), New: "created again and again", NewRevision: c.New.Revision}
 	if !came {
 		now.OldRevision = c.Old.Revision
 		_ = protect(func() (err error) { // it is marshalled by the user's code

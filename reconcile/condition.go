@@ -8,77 +8,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/internal/introspect"
 	"github.com/tendhq/tend/store"
 )
-
-// Snapshot is the state of a controller at a moment, for an operator. Keys
-// are in their printed form.
-type Snapshot struct {
-	Name      string `json:"name"`
-	Kind      string `json:"kind,omitempty"`
-	Placement string `json:"placement,omitempty"`
-	Held      int    `json:"held"`   // shards that this server holds
-	Shards    int    `json:"shards"` // that there are
-	// Loading are the shards whose lease this server has, and whose keys wait because a
-	// cache of shards does not have their objects yet; LoadingFrom is that cache.
-	Loading     []int              `json:"loading,omitempty"`
-	LoadingFrom string             `json:"loadingFrom,omitempty"`
-	Workers     int                `json:"workers"` // that there are to be
-	Active      int                `json:"active"`  // workers that run something
-	Running     []RunSnapshot      `json:"running"` // longest first
-	Sources     []SourceSnapshot   `json:"sources"`
-	Queue       []queue.StateStats `json:"queue"`
-	Runs        Counts             `json:"runs"`
-	// PutOff counts the runs that began later because changes of the spec came too often;
-	// Slowed are the keys that are slowed for that now, at most 100, the oldest first.
-	PutOff uint64         `json:"putOff"`
-	Slowed []SlowedKey    `json:"slowed,omitempty"`
-	Leases LeaseCounts    `json:"leases"`
-	Adapt  *AdaptSnapshot `json:"adapt,omitempty"` // nil: the number of workers stays as set
-	// Waiting is the source or cache that keeps a server which holds the controller's lease, or
-	// needs none, from being ready: its first list has not ended. A slow list is no error.
-	Waiting string `json:"waiting,omitempty"`
-	Error   string `json:"error,omitempty"` // why it is not healthy
-}
-
-// RunSnapshot is one run that is going on.
-type RunSnapshot struct {
-	Keys    []string  `json:"keys"` // one, unless it is a batch
-	Since   time.Time `json:"since"`
-	Attempt int       `json:"attempt"`
-	Ended   string    `json:"ended,omitempty"` // why its context is over
-	Stuck   bool      `json:"stuck,omitempty"`
-
-	worker string // the label of its goroutine
-}
-
-// SourceSnapshot is how one source is at a moment.
-type SourceSnapshot struct {
-	Name     string    `json:"name"`
-	Kind     string    `json:"kind,omitempty"`
-	State    string    `json:"state"`
-	Synced   bool      `json:"synced"`
-	Since    time.Time `json:"since,omitzero"` // when its present run began
-	Restarts int       `json:"restarts"`
-	Skipped  uint64    `json:"skipped"`
-	Error    string    `json:"error,omitempty"`
-	// FailingSince is when the first of the failures in a row came, of which Error is the last.
-	FailingSince time.Time `json:"failingSince,omitzero"`
-}
-
-// AdaptSnapshot is what Options.Adapt did so far.
-type AdaptSnapshot struct {
-	Min     int    `json:"min"`
-	Max     int    `json:"max"`
-	Raised  uint64 `json:"raised"`  // how often the number of workers went up by one
-	Lowered uint64 `json:"lowered"` // how often it was halved
-}
 
 // condition is how a controller is at a moment: what introspection reads of the kernel,
 // besides the queue.
 type condition struct {
-	Snapshot
+	introspect.Controller
 	health error // what Controller.Health says
 	ready  error // what Controller.Ready says
 }
@@ -95,7 +32,7 @@ func (s *supervisor[K]) condition() condition {
 	c.Name, c.Kind, c.Workers, c.Shards = s.k.name, v.kind, s.pool.want, len(v.holds)
 	c.Slowed, c.PutOff = s.k.brake.snapshot(s.k.since())
 	if a := s.adapt; a != nil {
-		c.Adapt = &AdaptSnapshot{Min: a.Min, Max: a.Max, Raised: a.raised, Lowered: a.lowered}
+		c.Adapt = &introspect.Adapt{Min: a.Min, Max: a.Max, Raised: a.raised, Lowered: a.lowered}
 	}
 	s.k.mu.Unlock()
 	c.Placement = "on every server"
@@ -129,7 +66,7 @@ func (s *supervisor[K]) condition() condition {
 		}
 	}
 	c.Active = len(c.Running)
-	slices.SortFunc(c.Running, func(a, b RunSnapshot) int {
+	slices.SortFunc(c.Running, func(a, b introspect.Run) int {
 		return cmp.Or(a.Since.Compare(b.Since), slices.Compare(a.Keys, b.Keys))
 	})
 	for _, r := range c.Running {
@@ -158,14 +95,14 @@ func (s *supervisor[K]) condition() condition {
 	return c
 }
 
-func (s *slot[K]) condition() (r RunSnapshot, running bool) {
+func (s *slot[K]) condition() (r introspect.Run, running bool) {
 	s.mu.Lock()
 	x := s.run
 	if x == nil {
 		s.mu.Unlock()
 		return r, false
 	}
-	r = RunSnapshot{Since: s.k.epoch.Add(x.started), Attempt: int(x.attempt), Stuck: x.more != nil && x.more.stuck, worker: s.worker}
+	r = introspect.Run{Since: s.k.epoch.Add(x.started), Attempt: int(x.attempt), Stuck: x.more != nil && x.more.stuck}
 	cause := x.cause
 	s.mu.Unlock()
 	r.Ended = textOf(cause) // without the lock, as below: a key's String is user code
@@ -177,9 +114,9 @@ func (s *slot[K]) condition() (r RunSnapshot, running bool) {
 
 // condition has an error if the source says so itself, if it is not running, and if the run
 // before ended with an error and this one is young.
-func (f *feed[K]) condition() (c SourceSnapshot, err error) {
+func (f *feed[K]) condition() (c introspect.Source, err error) {
 	f.of.k.mu.Lock()
-	c = SourceSnapshot{Name: f.Name, Kind: f.kind, State: f.state.String(), Synced: f.synced, Since: f.began, Restarts: f.restarts, Skipped: f.skipped}
+	c = introspect.Source{Name: f.Name, Kind: f.kind, State: f.state.String(), Synced: f.synced, Since: f.began, Restarts: f.restarts, Skipped: f.skipped}
 	if !f.wellLocked() {
 		err, c.FailingSince = f.err, f.failing
 	}

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tendhq/tend/internal/introspect"
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/store"
@@ -30,7 +31,7 @@ type Controller[K comparable] struct {
 	pool       *pool[K]
 	sources    *sources[K]
 	supervisor supervisor[K]
-	summed     Counts // what the last summary counted; the summaries alone have it
+	summed     introspect.Counts // what the last summary counted; the summaries alone have it
 }
 
 // New returns a controller that runs r. K is inferred from r's method. The name
@@ -242,7 +243,7 @@ func (c *Controller[K]) SetWorkers(n int) error {
 }
 
 // counts says how the runs so far have ended. It may be called often.
-func (c *Controller[K]) counts() Counts {
+func (c *Controller[K]) counts() introspect.Counts {
 	n, _ := c.pool.totals()
 	return n
 }

@@ -1,5 +1,7 @@
 package reconcile
 
+import "github.com/tendhq/tend/internal/introspect"
+
 // Remembered is of how many keys the controller still remembers what they wrote.
 func Remembered[K comparable](c *Controller[K]) int { return int(c.writes.n.Load()) }
 
@@ -20,7 +22,7 @@ func (c *Controller[K]) Workers() int {
 	return c.pool.want
 }
 
-func (c *Controller[K]) Counts() Counts { return c.counts() }
+func (c *Controller[K]) Counts() introspect.Counts { return c.counts() }
 
 var ErrNotSynced = errSyncTimeout
 

@@ -5,52 +5,38 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/tendhq/tend/internal/introspect"
 )
-
-// Graph is which kind's changes wake which controller.
-type Graph struct {
-	Nodes []GraphNode `json:"nodes"`
-	Edges []GraphEdge `json:"edges"`
-}
-
-// GraphNode is a kind, or a controller, in the picture of what wakes what.
-type GraphNode struct {
-	Name       string `json:"name"`
-	Controller bool   `json:"controller,omitempty"` // else it is a kind
-}
-
-// GraphEdge is an arrow between two nodes, by their places in Graph.Nodes: changes of
-// the kind From wake the controller To, or the controller From writes the kind To.
-type GraphEdge struct {
-	From int `json:"from"`
-	To   int `json:"to"`
-	// Mapped: the controller's keys are of another kind than From.
-	Mapped bool `json:"mapped,omitempty"`
-	// Writes: the controller says that it writes objects of To (Options.Writes).
-	Writes bool `json:"writes,omitempty"`
-	// As is what objects of From are to those of the controller's kind. Empty: no source
-	// says so.
-	As Role `json:"as,omitempty"`
-}
 
 // Graph returns the same graph every time, as long as nothing is registered and no
 // source added.
-func (m *Manager) Graph() Graph {
+func (m *Manager) Graph() introspect.Graph {
 	all := graphOf(m.present())
 	slices.SortFunc(all, func(a, b graphNode) int { return strings.Compare(a.name, b.name) })
-	var g Graph
+	var g introspect.Graph
 	for _, n := range all {
-		kind := func(name string) int { return g.place(GraphNode{Name: name}) }
-		c := g.place(GraphNode{Name: n.name, Controller: true})
-		g.Edges = append(g.Edges, GraphEdge{From: kind(n.kind), To: c})
+		kind := func(name string) int { return place(&g, introspect.Node{Name: name}) }
+		c := place(&g, introspect.Node{Name: n.name, Controller: true})
+		g.Edges = append(g.Edges, introspect.Edge{From: kind(n.kind), To: c})
 		for _, r := range n.wokenBy() {
-			g.Edges = append(g.Edges, GraphEdge{From: kind(r.Kind), To: c, Mapped: true, As: r.As})
+			g.Edges = append(g.Edges, introspect.Edge{From: kind(r.Kind), To: c, Mapped: true, As: string(r.As)})
 		}
 		for _, to := range slices.Sorted(slices.Values(n.writes)) {
-			g.Edges = append(g.Edges, GraphEdge{From: c, To: kind(to), Writes: true})
+			g.Edges = append(g.Edges, introspect.Edge{From: c, To: kind(to), Writes: true})
 		}
 	}
 	return g
+}
+
+// place finds a node, or adds it.
+func place(g *introspect.Graph, n introspect.Node) int {
+	i := slices.Index(g.Nodes, n)
+	if i < 0 {
+		i = len(g.Nodes)
+		g.Nodes = append(g.Nodes, n)
+	}
+	return i
 }
 
 // wokenBy are the kinds whose changes wake keys of another object than the changed one,
@@ -66,16 +52,6 @@ func (n graphNode) wokenBy() []Relation {
 		return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(string(a.As), string(b.As)))
 	})
 	return slices.Compact(all)
-}
-
-// place finds a node, or adds it.
-func (g *Graph) place(n GraphNode) int {
-	i := slices.Index(g.Nodes, n)
-	if i < 0 {
-		i = len(g.Nodes)
-		g.Nodes = append(g.Nodes, n)
-	}
-	return i
 }
 
 // Mermaid draws Graph as a Mermaid flow chart, the same text every time. Dotted
@@ -99,7 +75,7 @@ func (m *Manager) Mermaid() string {
 		case e.Writes:
 			arrow = "-.->"
 		case e.Mapped:
-			arrow = "-->|" + string(cmp.Or(e.As, "mapped")) + "|"
+			arrow = "-->|" + cmp.Or(e.As, "mapped") + "|"
 		}
 		fmt.Fprintf(&b, "  n%d %s n%d\n", e.From, arrow, e.To)
 	}

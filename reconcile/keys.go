@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tendhq/tend/internal/introspect"
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile/internal/recent"
 	"github.com/tendhq/tend/store"
@@ -21,10 +22,10 @@ import (
 type Inspection interface {
 	Name() string
 	// Counts is Snapshot().Runs, and may be called often.
-	Counts() Counts
+	Counts() introspect.Counts
 	// SetWorkers and Snapshot are those of the Controller.
 	SetWorkers(n int) error
-	Snapshot() Snapshot
+	Snapshot() introspect.Controller
 	// QueueStats is Queue().Stats().
 	QueueStats() queue.Stats
 	// Keys gives some of the keys in the queue: those whose printed form contains a text,
@@ -39,12 +40,12 @@ type Inspection interface {
 	// with ErrNoKey if the key cannot be found or read, and as Controller.Kick does.
 	Do(ctx context.Context, a Action, printed, why string) error
 	// Leases are those that the controller runs under; none if it needs none.
-	Leases() []LeaseSnapshot
+	Leases() []introspect.Lease
 	// LeaseOf is the lease under which a key runs; not ok: it needs none, the text names
 	// no key, or Options.Hash failed. Of keys that cannot be read from their printed form
 	// only those in the queue are found, and none are on a server that does not hold
 	// their lease.
-	LeaseOf(ctx context.Context, printed string) (l LeaseSnapshot, ok bool)
+	LeaseOf(ctx context.Context, printed string) (l introspect.Lease, ok bool)
 	// Stack returns where the run of a printed key stands now: one line per call, the
 	// innermost first, with function, file and line and without values. ok is false if
 	// this process does not run the key, or if the reconciler has replaced its
@@ -58,7 +59,7 @@ type Inspection interface {
 	// RecentRuns returns the last runs, at most twenty and the newest first, of the key
 	// that is printed like that: none before KeepRuns, and none of a key whose record has
 	// made place. ctx bounds the search for the key.
-	RecentRuns(ctx context.Context, printed string) []RunRecord
+	RecentRuns(ctx context.Context, printed string) []introspect.Ended
 }
 
 // Inspect gives the Inspection of a controller of any type of keys; not ok: r is none, or
@@ -82,10 +83,10 @@ func (c *Controller[K]) inspect() Inspection {
 // inspection implements Inspection.
 type inspection[K comparable] struct{ of *Controller[K] }
 
-func (c inspection[K]) Name() string           { return c.of.Name() }
-func (c inspection[K]) Counts() Counts         { return c.of.counts() }
-func (c inspection[K]) SetWorkers(n int) error { return c.of.SetWorkers(n) }
-func (c inspection[K]) Snapshot() Snapshot     { return c.of.Snapshot() }
+func (c inspection[K]) Name() string                    { return c.of.Name() }
+func (c inspection[K]) Counts() introspect.Counts       { return c.of.counts() }
+func (c inspection[K]) SetWorkers(n int) error          { return c.of.SetWorkers(n) }
+func (c inspection[K]) Snapshot() introspect.Controller { return c.of.Snapshot() }
 
 // QueueStats implements Inspection.
 func (c inspection[K]) QueueStats() queue.Stats { return c.of.Queue().Stats() }
@@ -288,20 +289,8 @@ func (c inspection[K]) Do(ctx context.Context, a Action, printed, why string) (e
 	return nil
 }
 
-// LeaseSnapshot is the right to run one shard of a controller's keys.
-type LeaseSnapshot struct {
-	Shard int    `json:"shard"`
-	Name  string `json:"name"`
-	Held  bool   `json:"held"` // by this server
-	// Running says that this server runs the shard's keys. It can be so without
-	// Held for a moment, while the runs that the lease's loss ended wind up.
-	Running bool `json:"running"`
-	// Holder is the server that has it, as far as is known here.
-	Holder string `json:"holder,omitempty"`
-}
-
 // Leases implements Inspection.
-func (c inspection[K]) Leases() []LeaseSnapshot {
+func (c inspection[K]) Leases() []introspect.Lease {
 	v := c.of.k.view.Load()
 	if !v.leased {
 		return nil
@@ -310,11 +299,11 @@ func (c inspection[K]) Leases() []LeaseSnapshot {
 	holder, _ := p.(interface {
 		Holder(shard int) (string, bool)
 	})
-	list := make([]LeaseSnapshot, len(v.holds))
+	list := make([]introspect.Lease, len(v.holds))
 	for i := range list {
 		l := p.Lease(i)
 		_, held := l.Held()
-		list[i] = LeaseSnapshot{Shard: i, Name: l.Name(), Held: held, Running: v.holds[i].Load() != nil}
+		list[i] = introspect.Lease{Shard: i, Name: l.Name(), Held: held, Running: v.holds[i].Load() != nil}
 		if holder != nil {
 			list[i].Holder, _ = holder.Holder(i)
 		}
@@ -323,7 +312,7 @@ func (c inspection[K]) Leases() []LeaseSnapshot {
 }
 
 // LeaseOf implements Inspection.
-func (c inspection[K]) LeaseOf(ctx context.Context, printed string) (l LeaseSnapshot, ok bool) {
+func (c inspection[K]) LeaseOf(ctx context.Context, printed string) (l introspect.Lease, ok bool) {
 	leases := c.Leases()
 	if len(leases) == 1 {
 		return leases[0], true // no key is another's
@@ -339,25 +328,9 @@ func (c inspection[K]) LeaseOf(ctx context.Context, printed string) (l LeaseSnap
 	return leases[shard], true
 }
 
-// A RunRecord is one run that has ended.
-type RunRecord struct {
-	Ended  time.Time     `json:"ended"` // to a tenth of a second
-	Took   time.Duration `json:"took"`  // to 100 µs
-	Result string        `json:"result"`
-}
-
-// What RunRecord.Result may be.
-const (
-	RunSucceeded = "succeeded" // also if it asked to be run again
-	RunFailed    = "failed"
-	RunParked    = "given up" // it failed in a way that no retry mends
-	RunThrottled = "throttled"
-	RunCanceled  = "cancelled" // by a lost lease or the controller's stop
-)
-
 var runResults = [resultKinds]string{
-	resultSuccess: RunSucceeded, resultRequeue: RunSucceeded, resultRequeueAfter: RunSucceeded,
-	resultError: RunFailed, resultTerminal: RunParked, resultThrottled: RunThrottled, resultCanceled: RunCanceled,
+	resultSuccess: introspect.RunSucceeded, resultRequeue: introspect.RunSucceeded, resultRequeueAfter: introspect.RunSucceeded,
+	resultError: introspect.RunFailed, resultTerminal: introspect.RunParked, resultThrottled: introspect.RunThrottled, resultCanceled: introspect.RunCanceled,
 }
 
 // KeepRuns implements Inspection.
@@ -370,7 +343,7 @@ func (c inspection[K]) KeepRuns() {
 }
 
 // RecentRuns implements Inspection.
-func (c inspection[K]) RecentRuns(ctx context.Context, printed string) (all []RunRecord) {
+func (c inspection[K]) RecentRuns(ctx context.Context, printed string) (all []introspect.Ended) {
 	kept := c.of.k.view.Load().recent
 	if kept == nil {
 		return nil
@@ -383,7 +356,7 @@ func (c inspection[K]) RecentRuns(ctx context.Context, printed string) (all []Ru
 		}
 	}
 	for _, r := range kept.Of(key) {
-		all = append(all, RunRecord{Ended: r.Ended, Took: r.Took, Result: runResults[r.Kind]})
+		all = append(all, introspect.Ended{Ended: r.Ended, Took: r.Took, Result: runResults[r.Kind]})
 	}
 	return all
 }

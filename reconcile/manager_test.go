@@ -669,7 +669,7 @@ func TestGraphHasTheKindsWithAndWithoutARelation(t *testing.T) {
 	g := m.Graph()
 	for _, e := range g.Edges {
 		if e.Mapped {
-			woken[g.Nodes[e.From].Name] = e.As
+			woken[g.Nodes[e.From].Name] = reconcile.Role(e.As)
 		}
 	}
 	if want := map[string]reconcile.Role{"node": "", "pod": reconcile.Owned}; !maps.Equal(woken, want) {

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tendhq/tend/internal/introspect"
 	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/store"
 )
@@ -12,21 +13,9 @@ import (
 // it synced, that it drains, and that it ended. Each line is at level Info, but for a lease
 // that was lost, which is a warning. A Manager says that it started, and that it ended.
 
-// LeaseCounts says how often shards came and went; a singleton has one. All is
-// zero without a lease.
-type LeaseCounts struct {
-	Won uint64 `json:"won"`
-	// HandedOver were given up, by their own server, for another that is to have
-	// them.
-	HandedOver uint64 `json:"handedOver"`
-	// Lost were taken away: the lease could not be renewed in time, its record
-	// was removed, or a host that elects by itself (lease.Manual) said so.
-	Lost uint64 `json:"lost"`
-}
-
 // sayHandovers logs what came and went: which shards were gained, how many others lost or
 // handed over, and why the last one was lost. held is what is there now.
-func (k *kernel[K]) sayHandovers(place lease.Placement, gained []int, others LeaseCounts, why error, held int) {
+func (k *kernel[K]) sayHandovers(place lease.Placement, gained []int, others introspect.LeaseCounts, why error, held int) {
 	attrs := []any{"controller", k.name, "lease", place.String()}
 	won, lost, gave := "lease won", "lease lost", "lease given up"
 	if place.Shards() > 1 {

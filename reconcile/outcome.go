@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/tendhq/tend/internal/introspect"
 	"github.com/tendhq/tend/queue/ratelimit"
 )
 
@@ -22,47 +23,27 @@ const (
 	resultKinds
 )
 
-// Counts says how many runs ended how since the controller was made. Panics and
-// timeouts are counted beside what their runs count as.
-type Counts struct {
-	Success      uint64 `json:"success"`
-	Requeue      uint64 `json:"requeue"`
-	RequeueAfter uint64 `json:"requeueAfter"`
-	Error        uint64 `json:"error"`
-	Terminal     uint64 `json:"terminal"`
-	Throttled    uint64 `json:"throttled"`
-	Canceled     uint64 `json:"canceled"` // by a lost lease, the controller's stop or a newer spec
-	Panic        uint64 `json:"panic"`
-	Timeout      uint64 `json:"timeout"`
-}
-
-func (c *Counts) of(kind resultKind) *uint64 {
+// countOf is the count of the runs that end like that.
+func countOf(c *introspect.Counts, kind resultKind) *uint64 {
 	return [...]*uint64{
 		&c.Success, &c.Requeue, &c.RequeueAfter, &c.Error, &c.Terminal, &c.Throttled, &c.Canceled,
 	}[kind]
 }
 
-func (c *Counts) add(d decision) {
-	*c.of(d.kind)++
+func count(c *introspect.Counts, d decision) {
+	*countOf(c, d.kind)++
 	if d.panic {
 		c.Panic++
 	}
 }
 
-func (c *Counts) merge(o Counts) {
+// merge adds the counts of other runs.
+func merge(c *introspect.Counts, o introspect.Counts) {
 	for k := range resultKinds {
-		*c.of(k) += *o.of(k)
+		*countOf(c, k) += *countOf(&o, k)
 	}
 	c.Panic += o.Panic
 	c.Timeout += o.Timeout
-}
-
-// Runs is the number of runs.
-func (c Counts) Runs() (n uint64) {
-	for k := range resultKinds {
-		n += *c.of(k)
-	}
-	return n
 }
 
 // decision is what becomes of a key after a run: judge makes it, in pure code, and

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tendhq/tend/internal/introspect"
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/queue/ratelimit"
 	"github.com/tendhq/tend/reconcile"
@@ -67,88 +68,88 @@ func TestOutcomeDecidesWhenTheKeyRunsAgain(t *testing.T) {
 		at       []time.Duration
 		attempts []int
 		state    string // of the key afterwards; "": it is gone
-		counts   func(*reconcile.Counts)
+		counts   func(*introspect.Counts)
 	}{
 		{
 			name: "zero result ends", outcomes: []reconcile.Outcome{succeeds(result{})},
 			at: seconds(0), attempts: []int{0},
-			counts: func(c *reconcile.Counts) { c.Success = 1 },
+			counts: func(c *introspect.Counts) { c.Success = 1 },
 		}, {
 			name:     "an error beats the result",
 			outcomes: []reconcile.Outcome{{Result: result{RequeueAfter: time.Minute}, Err: errBoom}},
 			at:       seconds(0, 1), attempts: []int{0, 1},
-			counts: func(c *reconcile.Counts) { c.Error, c.Success = 1, 1 },
+			counts: func(c *introspect.Counts) { c.Error, c.Success = 1, 1 },
 		}, {
 			name:     "errors back off, success resets",
 			outcomes: []reconcile.Outcome{fails(errBoom), fails(errBoom), succeeds(result{RequeueAfter: time.Second}), fails(errBoom)},
 			at:       seconds(0, 1, 3, 4, 5), attempts: []int{0, 1, 2, 0, 1},
-			counts: func(c *reconcile.Counts) { c.Error, c.RequeueAfter, c.Success = 3, 1, 1 },
+			counts: func(c *introspect.Counts) { c.Error, c.RequeueAfter, c.Success = 3, 1, 1 },
 		}, {
 			name:     "RequeueAfter is exact and resets attempts",
 			outcomes: []reconcile.Outcome{fails(errBoom), succeeds(result{RequeueAfter: 7 * time.Second})},
 			at:       seconds(0, 1, 8), attempts: []int{0, 1, 0},
-			counts: func(c *reconcile.Counts) { c.Error, c.RequeueAfter, c.Success = 1, 1, 1 },
+			counts: func(c *introspect.Counts) { c.Error, c.RequeueAfter, c.Success = 1, 1, 1 },
 		}, {
 			name:     "Requeue backs off and keeps attempts",
 			outcomes: []reconcile.Outcome{succeeds(result{Requeue: true}), succeeds(result{Requeue: true}), succeeds(result{Requeue: true})},
 			at:       seconds(0, 1, 3, 7), attempts: []int{0, 1, 2, 3},
-			counts: func(c *reconcile.Counts) { c.Requeue, c.Success = 3, 1 },
+			counts: func(c *introspect.Counts) { c.Requeue, c.Success = 3, 1 },
 		}, {
 			name:     "RequeueAfter beats Requeue",
 			outcomes: []reconcile.Outcome{succeeds(result{Requeue: true, RequeueAfter: 5 * time.Second})},
 			at:       seconds(0, 5), attempts: []int{0, 0},
-			counts: func(c *reconcile.Counts) { c.RequeueAfter, c.Success = 1, 1 },
+			counts: func(c *introspect.Counts) { c.RequeueAfter, c.Success = 1, 1 },
 		}, {
 			name:     "a negative RequeueAfter is none",
 			outcomes: []reconcile.Outcome{succeeds(result{RequeueAfter: -time.Second})},
 			at:       seconds(0), attempts: []int{0},
-			counts: func(c *reconcile.Counts) { c.Success = 1 },
+			counts: func(c *introspect.Counts) { c.Success = 1 },
 		}, {
 			name:     "RetryAfter without an error is exact and resets attempts",
 			outcomes: []reconcile.Outcome{fails(errBoom), fails(reconcile.RetryAfter(nil, 9*time.Second))},
 			at:       seconds(0, 1, 10), attempts: []int{0, 1, 0},
-			counts: func(c *reconcile.Counts) { c.Error, c.RequeueAfter, c.Success = 1, 1, 1 },
+			counts: func(c *introspect.Counts) { c.Error, c.RequeueAfter, c.Success = 1, 1, 1 },
 		}, {
 			name:     "RetryAfter with an error waits longer than the backoff",
 			outcomes: []reconcile.Outcome{fails(fmt.Errorf("wrapped: %w", reconcile.RetryAfter(errBoom, 9*time.Second)))},
 			at:       seconds(0, 9), attempts: []int{0, 1},
-			counts: func(c *reconcile.Counts) { c.Error, c.Success = 1, 1 },
+			counts: func(c *introspect.Counts) { c.Error, c.Success = 1, 1 },
 		}, {
 			name:     "RetryAfter with an error does not shorten the backoff",
 			outcomes: []reconcile.Outcome{fails(reconcile.RetryAfter(errBoom, time.Millisecond))},
 			at:       seconds(0, 1), attempts: []int{0, 1},
-			counts: func(c *reconcile.Counts) { c.Error, c.Success = 1, 1 },
+			counts: func(c *introspect.Counts) { c.Error, c.Success = 1, 1 },
 		}, {
 			name:     "Terminal parks, through any wrapping",
 			outcomes: []reconcile.Outcome{fails(fmt.Errorf("wrapped: %w", reconcile.Terminal(errBoom)))},
 			at:       seconds(0), attempts: []int{0}, state: "parked",
-			counts: func(c *reconcile.Counts) { c.Terminal = 1 },
+			counts: func(c *introspect.Counts) { c.Terminal = 1 },
 		}, {
 			name:     "Terminal(nil) parks too",
 			outcomes: []reconcile.Outcome{fails(reconcile.Terminal(nil))},
 			at:       seconds(0), attempts: []int{0}, state: "parked",
-			counts: func(c *reconcile.Counts) { c.Terminal = 1 },
+			counts: func(c *introspect.Counts) { c.Terminal = 1 },
 		}, {
 			name:     "Terminal beats RetryAfter",
 			outcomes: []reconcile.Outcome{fails(reconcile.RetryAfter(reconcile.Terminal(errBoom), time.Second))},
 			at:       seconds(0), attempts: []int{0}, state: "parked",
-			counts: func(c *reconcile.Counts) { c.Terminal = 1 },
+			counts: func(c *introspect.Counts) { c.Terminal = 1 },
 		}, {
 			name:     "a panic that carries RetryAfter(nil) is a failure",
 			outcomes: []reconcile.Outcome{fails(panicking{fmt.Errorf("wrapped: %w", reconcile.RetryAfter(nil, 9*time.Second))})},
 			at:       seconds(0, 9), attempts: []int{0, 1},
-			counts: func(c *reconcile.Counts) { c.Error, c.Panic, c.Success = 1, 1, 1 },
+			counts: func(c *introspect.Counts) { c.Error, c.Panic, c.Success = 1, 1, 1 },
 		}, {
 			name:     "a panic that carries a throttling is a failure too",
 			outcomes: []reconcile.Outcome{fails(panicking{ratelimit.Throttled(need(ratelimit.NewBucket("b", 1, 1)), time.Time{}, errBoom)})},
 			at:       seconds(0, 0), attempts: []int{0, 0},
-			counts: func(c *reconcile.Counts) { c.Error, c.Panic, c.Success = 1, 1, 1 },
+			counts: func(c *introspect.Counts) { c.Error, c.Panic, c.Success = 1, 1, 1 },
 		}, {
 			// trap 9 of those that peers fall into
 			name:     "a canceled context of the reconciler's own is a failure",
 			outcomes: []reconcile.Outcome{fails(context.Canceled), fails(context.DeadlineExceeded)},
 			at:       seconds(0, 1, 3), attempts: []int{0, 1, 2},
-			counts: func(c *reconcile.Counts) { c.Error, c.Success = 2, 1 },
+			counts: func(c *introspect.Counts) { c.Error, c.Success = 2, 1 },
 		},
 	}
 	for _, test := range tests {
@@ -169,7 +170,7 @@ func TestOutcomeDecidesWhenTheKeyRunsAgain(t *testing.T) {
 				} else if !ok && test.state != "" {
 					t.Errorf("afterwards the key is gone, want %q", test.state)
 				}
-				var want reconcile.Counts
+				var want introspect.Counts
 				test.counts(&want)
 				expect(t, "counts", c.Counts(), want)
 			})

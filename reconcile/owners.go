@@ -12,7 +12,7 @@ import (
 
 // Owns is the source of the owners of a cache's objects: when an object changes, those of
 // its owners that are of the controller's kind are run, those it had before included.
-// Other owners are skipped, counted (SourceSnapshot.Skipped), and mentioned once in the
+// Other owners are skipped, counted (Skipped of the source in Controller.Snapshot), and mentioned once in the
 // log. The controller is one of [For], or watches [From] a cache of its kind; Run refuses
 // it otherwise. See [store.Store.OwnerOf].
 func Owns[S, T any](children *cache.Cache[S, T], when ...Predicate[S, T]) Source[Request] {

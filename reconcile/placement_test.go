@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tendhq/tend/internal/introspect"
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/lease"
@@ -99,7 +100,7 @@ func TestNothingRunsWithoutTheLeaseButCachesAreWarm(t *testing.T) {
 		p.Set(true, 0)
 		pass(time.Second)
 		expect(t, "runs after the lease came back", v.r.count(), 5)
-		expect(t, "leases", v.c.Snapshot().Leases, reconcile.LeaseCounts{Won: 2, Lost: 1})
+		expect(t, "leases", v.c.Snapshot().Leases, introspect.LeaseCounts{Won: 2, Lost: 1})
 		if err := v.run.end(); err != nil {
 			t.Fatal(err)
 		}
@@ -650,7 +651,7 @@ func TestServerRunsTheKeysOfItsShards(t *testing.T) {
 		p.take(1)
 		pass(time.Hour)
 		ran("after a loss")
-		expect(t, "leases", c.Snapshot().Leases, reconcile.LeaseCounts{Won: 3, HandedOver: 1})
+		expect(t, "leases", c.Snapshot().Leases, introspect.LeaseCounts{Won: 3, HandedOver: 1})
 		p.give(1)
 		ran("after it came back", 1)
 		p.take(0, 1, 2)

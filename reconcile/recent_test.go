@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tendhq/tend/internal/introspect"
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
 )
@@ -65,12 +66,12 @@ func TestLastTwentyRunsOfAKeyAreKept(t *testing.T) {
 			t.Fatalf("%d runs, of which %d are kept: %v", n, len(all), all)
 		}
 		for i, r := range all {
-			want := reconcile.RunSucceeded
+			want := introspect.RunSucceeded
 			switch i {
 			case 0:
-				want = reconcile.RunParked
+				want = introspect.RunParked
 			case 1:
-				want = reconcile.RunFailed
+				want = introspect.RunFailed
 			}
 			if r.Result != want || r.Took != time.Duration(25-i)*time.Millisecond {
 				t.Errorf("run %d before the last: %v, want %s", i, r, want)
@@ -165,7 +166,7 @@ func TestRunsOfAKeyThatLeftTheQueueAreFound(t *testing.T) {
 		if _, queued := i.Key(t.Context(), "7"); queued {
 			t.Fatal("the queue knows it: this shows nothing")
 		}
-		if all := i.RecentRuns(t.Context(), "7"); len(all) != 1 || all[0].Result != reconcile.RunSucceeded {
+		if all := i.RecentRuns(t.Context(), "7"); len(all) != 1 || all[0].Result != introspect.RunSucceeded {
 			t.Errorf("its runs are %+v, want one that succeeded", all)
 		}
 		if all := i.RecentRuns(t.Context(), "8"); all != nil {

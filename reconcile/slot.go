@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tendhq/tend/internal/introspect"
 	"github.com/tendhq/tend/internal/sleep"
 	"github.com/tendhq/tend/store"
 )
@@ -65,7 +66,7 @@ type slot[K comparable] struct {
 
 	mu     sync.Mutex // guards what follows, and the present run's state
 	run    *run[K]    // nil: none
-	counts Counts
+	counts introspect.Counts
 	took   time.Duration // all runs together; only where it is measured
 }
 
@@ -100,7 +101,7 @@ func (s *slot[K]) finish(x *run[K], decisions []decision, timeout bool, took tim
 	s.run = nil
 	x.endLocked(errRunOver) // so that what hangs on it is let go
 	for _, d := range decisions {
-		s.counts.add(d)
+		count(&s.counts, d)
 	}
 	if timeout {
 		s.counts.Timeout++
@@ -123,7 +124,7 @@ func (s *slot[K]) present() *run[K] {
 }
 
 // count gives how the slot's runs have ended.
-func (s *slot[K]) count() (n Counts, took time.Duration) {
+func (s *slot[K]) count() (n introspect.Counts, took time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.counts, s.took

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/tendhq/tend/internal/introspect"
 )
 
 func slotForTest(t *testing.T) *slot[int] {
@@ -97,7 +99,7 @@ func TestRunThatIsLookedAtEndsOnceAndAnswers(t *testing.T) {
 	}
 	close(over)
 	lookers.Wait()
-	if n, _ := s.count(); n != (Counts{Success: begun.Load()}) {
+	if n, _ := s.count(); n != (introspect.Counts{Success: begun.Load()}) {
 		t.Errorf("counted %+v, want %d successes", n, begun.Load())
 	}
 	if asked.Load() != answered.Load() {

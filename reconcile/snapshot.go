@@ -1,5 +1,7 @@
 package reconcile
 
+import "github.com/tendhq/tend/internal/introspect"
+
 // now is the controller's condition, also if no constructor made it.
 func (c *Controller[K]) now() condition {
 	if err := c.made(); err != nil {
@@ -8,9 +10,10 @@ func (c *Controller[K]) now() condition {
 	return c.supervisor.condition()
 }
 
-// Snapshot says how the controller is. Queue().Snapshot() has every key.
-func (c *Controller[K]) Snapshot() Snapshot {
-	return c.now().Snapshot
+// Snapshot says how the controller is, for pages and metrics: what it has changes with them.
+// Queue().Snapshot() has every key.
+func (c *Controller[K]) Snapshot() introspect.Controller {
+	return c.now().Controller
 }
 
 // Health is nil, or says what is wrong with the controller: a source that keeps

@@ -10,9 +10,9 @@ import (
 
 // Stack implements Inspection.
 func (c inspection[K]) Stack(printed string) (stack string, ok bool) {
-	for _, r := range c.Snapshot().Running {
-		if slices.Contains(r.Keys, printed) {
-			return stackOf(r.worker)
+	for _, s := range c.of.supervisor.pool.all() {
+		if r, running := s.condition(); running && slices.Contains(r.Keys, printed) {
+			return stackOf(s.worker)
 		}
 	}
 	return "", false

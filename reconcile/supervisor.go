@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tendhq/tend/internal/introspect"
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/store"
@@ -56,21 +57,21 @@ type supervisor[K comparable] struct {
 	adapt   *adaptive
 	owned   []Cached // made by For: run by the controller itself, unless a Manager runs it
 
-	now     state          // written by the supervisor, guarded by kernel.mu
-	loading map[int]string // the cache that each shard waits for: see loaded; guarded by kernel.mu
-	leases  LeaseCounts    // written by the supervisor, guarded by kernel.mu
+	now     state                  // written by the supervisor, guarded by kernel.mu
+	loading map[int]string         // the cache that each shard waits for: see loaded; guarded by kernel.mu
+	leases  introspect.LeaseCounts // written by the supervisor, guarded by kernel.mu
 
 	// The supervisor alone has these.
-	errs     []error          // why the controller cannot go on, and what failed while it stopped
-	held     int              // shards
-	gained   []int            // shards whose keys are not listed yet
-	opened   bool             // the workers ran, or it was said what they wait for
-	asked    time.Time        // when the first of the shards was gained
-	told     LeaseCounts      // what leases was at the last line about it
-	won      []int            // shards since then
-	why      error            // the last shard was lost
-	together <-chan time.Time // for one line about many shards that came or went; nil: none did
-	patience <-chan time.Time // Options.SyncTimeout, while syncing
+	errs     []error                // why the controller cannot go on, and what failed while it stopped
+	held     int                    // shards
+	gained   []int                  // shards whose keys are not listed yet
+	opened   bool                   // the workers ran, or it was said what they wait for
+	asked    time.Time              // when the first of the shards was gained
+	told     introspect.LeaseCounts // what leases was at the last line about it
+	won      []int                  // shards since then
+	why      error                  // the last shard was lost
+	together <-chan time.Time       // for one line about many shards that came or went; nil: none did
+	patience <-chan time.Time       // Options.SyncTimeout, while syncing
 }
 
 // run is Controller.Run.
@@ -283,14 +284,14 @@ func (s *supervisor[K]) gain(shard int) {
 	}
 	s.gained = append(s.gained, shard)
 	s.won = append(s.won, shard)
-	s.countLease(func(n *LeaseCounts) { n.Won++ })
+	s.countLease(func(n *introspect.LeaseCounts) { n.Won++ })
 }
 
 // lose notes the end of a hold. One that is given back because the controller stops is
 // not noted.
 func (s *supervisor[K]) lose(why error) {
 	s.held--
-	s.countLease(func(n *LeaseCounts) {
+	s.countLease(func(n *introspect.LeaseCounts) {
 		if errors.Is(why, lease.ErrLost) {
 			n.Lost++
 			s.why = why
@@ -315,12 +316,12 @@ func (s *supervisor[K]) sayHandovers(now bool) {
 		}
 		return
 	}
-	others := LeaseCounts{Lost: s.leases.Lost - s.told.Lost, HandedOver: s.leases.HandedOver - s.told.HandedOver}
+	others := introspect.LeaseCounts{Lost: s.leases.Lost - s.told.Lost, HandedOver: s.leases.HandedOver - s.told.HandedOver}
 	s.k.sayHandovers(ungrouped(place), s.won, others, s.why, s.held)
 	s.told, s.won, s.together = s.leases, nil, nil
 }
 
-func (s *supervisor[K]) countLease(f func(*LeaseCounts)) {
+func (s *supervisor[K]) countLease(f func(*introspect.LeaseCounts)) {
 	s.k.mu.Lock()
 	f(&s.leases)
 	s.k.mu.Unlock()

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/internal/contain"
+	"github.com/tendhq/tend/internal/introspect"
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/store"
 )
@@ -26,7 +27,7 @@ type pool[K comparable] struct {
 	open  bool // workers may run
 	want  int
 	slots map[*slot[K]]struct{} // of all workers
-	gone  Counts                // of workers that ended
+	gone  introspect.Counts     // of workers that ended
 	took  time.Duration         // all their runs together
 	stops bool                  // a worker left because the program stopped the queue
 	looks int                   // at the runs, by watch
@@ -76,7 +77,7 @@ func (p *pool[K]) leave(s *slot[K], why error) {
 	s.cancel()
 	delete(p.slots, s)
 	n, took := s.count()
-	p.gone.merge(n)
+	merge(&p.gone, n)
 	p.took += took
 }
 
@@ -110,13 +111,13 @@ func (p *pool[K]) endSuperseded(key K) {
 
 // totals are how all runs ended, and how long they took together where that is
 // measured.
-func (p *pool[K]) totals() (n Counts, took time.Duration) {
+func (p *pool[K]) totals() (n introspect.Counts, took time.Duration) {
 	p.k.mu.Lock()
 	defer p.k.mu.Unlock()
 	n, took = p.gone, p.took
 	for s := range p.slots {
 		m, d := s.count()
-		n.merge(m)
+		merge(&n, m)
 		took += d
 	}
 	return n, took

@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tendhq/tend/internal/introspect"
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/queue/ratelimit"
 	"github.com/tendhq/tend/reconcile"
@@ -175,7 +176,7 @@ func TestWorkersFollowThrottlingAndLatency(t *testing.T) {
 		slow.Store(true)
 		pass(2 * time.Minute)
 		expect(t, "workers when it is slow", c.Workers(), 1)
-		if got, want := *c.Snapshot().Adapt, (reconcile.AdaptSnapshot{Min: 1, Max: 6, Raised: 4, Lowered: 2}); got != want {
+		if got, want := *c.Snapshot().Adapt, (introspect.Adapt{Min: 1, Max: 6, Raised: 4, Lowered: 2}); got != want {
 			t.Errorf("the snapshot says %+v, want %+v", got, want)
 		}
 	})
@@ -236,7 +237,7 @@ func TestBatchHasOneOutcomePerKey(t *testing.T) {
 			t.Errorf("the first batch has %d keys, want several", sizes[0])
 		}
 		expect(t, "runs", fmt.Sprint(ran), "map[again:2 fails:2 fine:1 parks:1]")
-		expect(t, "counts", c.Counts(), reconcile.Counts{Success: 3, RequeueAfter: 1, Error: 1, Terminal: 1})
+		expect(t, "counts", c.Counts(), introspect.Counts{Success: 3, RequeueAfter: 1, Error: 1, Terminal: 1})
 	})
 }
 

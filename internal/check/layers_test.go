@@ -45,6 +45,7 @@ var layers = map[string]int{
 	"store/storetest":             1,
 	"store/storetest/campaign":    1,
 	"internal/declared":           1,
+	"internal/introspect":         1,
 	"reconcile/internal/match":    1,
 	"reconcile/internal/recent":   1,
 	"reconcile":                   2,

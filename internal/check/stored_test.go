@@ -97,7 +97,7 @@ func TestStoredStringsStay(t *testing.T) {
 // addSource adds what can be read in the source of the library and of the command.
 func addSource(t *testing.T, add func(sort, text string)) {
 	skip := []string{"bench", "internal", "testdata", "examples", "storetest", "leasetest", "quotatest", "dependtest", "upgradetest", "reconciletest", ".git", ".cache"}
-	err := filepath.WalkDir(moduleRoot, func(name string, d fs.DirEntry, err error) error {
+	read := func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
@@ -137,9 +137,11 @@ func addSource(t *testing.T, add func(sort, text string)) {
 			return true
 		})
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
+	}
+	for _, root := range []string{moduleRoot, filepath.Join(moduleRoot, "internal", "introspect")} { // which the page shows
+		if err := filepath.WalkDir(root, read); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

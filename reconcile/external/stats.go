@@ -3,30 +3,12 @@ package external
 import (
 	"sync/atomic"
 
+	"github.com/tendhq/tend/internal/introspect"
 	"github.com/tendhq/tend/queue/ratelimit"
 	"github.com/tendhq/tend/store"
 )
 
-// Stats says what a [Reconciler] did so far.
-type Stats struct {
-	Kind string
-	// Calls counts the client's calls by what was called ("observe", "create",
-	// "update", "rotate", "delete").
-	Calls map[string]CallCounts
-	// Drifted counts the looks that found a resource of ours to differ although
-	// nothing new had been declared since it was last in order: another writer
-	// changed it.
-	Drifted uint64
-}
-
-// CallCounts says how calls ended.
-type CallCounts struct {
-	OK        uint64
-	Throttled uint64 // the cloud asked for patience; see [ratelimit.Throttled]
-	Failed    uint64
-}
-
-// The names of the client's calls, in Stats and in Change.Action.
+// The names of the client's calls, in Reconciler.Stats and in Change.Action.
 const (
 	callObserve = "observe"
 	callCreate  = "create"
@@ -71,11 +53,11 @@ func (c *tally) count(what string, err error) {
 }
 
 // Stats reads the counters. It may be called at any time.
-func (r *Reconciler[S, T]) Stats() Stats {
-	s := Stats{Kind: r.kind, Calls: make(map[string]CallCounts, 5), Drifted: r.tally.drifted.Load()}
+func (r *Reconciler[S, T]) Stats() introspect.External {
+	s := introspect.External{Kind: r.kind, Calls: make(map[string]introspect.Calls, 5), Drifted: r.tally.drifted.Load()}
 	for _, what := range []string{callObserve, callCreate, callUpdate, callRotate, callDelete} {
 		o := r.tally.of(what)
-		s.Calls[what] = CallCounts{OK: o.ok.Load(), Throttled: o.throttled.Load(), Failed: o.failed.Load()}
+		s.Calls[what] = introspect.Calls{OK: o.ok.Load(), Throttled: o.throttled.Load(), Failed: o.failed.Load()}
 	}
 	return s
 }

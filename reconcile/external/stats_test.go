@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tendhq/tend/internal/introspect"
 	"github.com/tendhq/tend/queue/ratelimit"
 	"github.com/tendhq/tend/reconcile/external"
 )
@@ -63,8 +64,8 @@ func TestDriftIsCountedOnceAndNotForNewSpecs(t *testing.T) {
 		want("when the policy lets it be", 3)
 
 		s := w.rec.Stats()
-		if s.Kind != "Disk" || s.Calls["update"] != (external.CallCounts{OK: 3, Failed: 2, Throttled: 1}) ||
-			s.Calls["observe"].OK != 11 || s.Calls["create"] != (external.CallCounts{}) {
+		if s.Kind != "Disk" || s.Calls["update"] != (introspect.Calls{OK: 3, Failed: 2, Throttled: 1}) ||
+			s.Calls["observe"].OK != 11 || s.Calls["create"] != (introspect.Calls{}) {
 			t.Errorf("%+v", s)
 		}
 	})

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tendhq/tend/internal/introspect"
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/queue/ratelimit"
 	"github.com/tendhq/tend/reconcile"
@@ -31,9 +32,9 @@ type facts struct {
 }
 
 type controllerFacts struct {
-	snap   reconcile.Snapshot
+	snap   introspect.Controller
 	stats  queue.Stats
-	leases []reconcile.LeaseSnapshot
+	leases []introspect.Lease
 	ended  string // why its Run has ended; empty: it has not
 	keys   iter.Seq2[reconcile.KeySnapshot, error]
 }
@@ -168,7 +169,7 @@ func (c *Cause) begin(since time.Time) {
 }
 
 // ofKey gives the cause of a key that fails; nil: it does not.
-func (j *judging) ofKey(c *reconcile.Snapshot, k *reconcile.KeySnapshot, state string) *Cause {
+func (j *judging) ofKey(c *introspect.Controller, k *reconcile.KeySnapshot, state string) *Cause {
 	one := Cause{What: whatFails, Why: k.Error, Grave: true, Controller: c.Name, Kind: c.Kind, Do: []string{"why", "kick"}}
 	if state == failing && j.down != "" && strings.Contains(k.Error, unavailable) {
 		j.storeCause.holdUp(cmp.Or(c.Kind, c.Name))
@@ -291,7 +292,7 @@ func (j *judging) ofController(c *controllerFacts) {
 }
 
 // unsyncedSince is since when the first of the sources lists.
-func unsyncedSince(s *reconcile.Snapshot) (first time.Time) {
+func unsyncedSince(s *introspect.Controller) (first time.Time) {
 	for _, x := range s.Sources {
 		if !x.Synced && !x.Since.IsZero() && (first.IsZero() || x.Since.Before(first)) {
 			first = x.Since
@@ -301,8 +302,8 @@ func unsyncedSince(s *reconcile.Snapshot) (first time.Time) {
 }
 
 // toldBySource reports whether a line of a controller's error is the rest of a source's.
-func (j *judging) toldBySource(s *reconcile.Snapshot, text string) bool {
-	return slices.ContainsFunc(s.Sources, func(x reconcile.SourceSnapshot) bool { return strings.Contains(x.Error, text) })
+func (j *judging) toldBySource(s *introspect.Controller, text string) bool {
+	return slices.ContainsFunc(s.Sources, func(x introspect.Source) bool { return strings.Contains(x.Error, text) })
 }
 
 // follows reports whether an error says only that the store does not answer, or what it warns of,

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tendhq/tend/internal/introspect"
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/queue/ratelimit"
 	"github.com/tendhq/tend/reconcile"
@@ -87,7 +88,7 @@ func with(k reconcile.KeySnapshot, edit func(*reconcile.KeySnapshot)) reconcile.
 // runs is a controller "dbs" of the kind "db", with keys.
 func runs(keys ...reconcile.KeySnapshot) controllerFacts {
 	return controllerFacts{
-		snap: reconcile.Snapshot{Name: "dbs", Kind: "db", Workers: 4, Held: 1, Shards: 1, Runs: reconcile.Counts{Success: 10}},
+		snap: introspect.Controller{Name: "dbs", Kind: "db", Workers: 4, Held: 1, Shards: 1, Runs: introspect.Counts{Success: 10}},
 		keys: func(yield func(reconcile.KeySnapshot, error) bool) {
 			for _, k := range keys {
 				if !yield(k, nil) {
@@ -204,7 +205,7 @@ func TestVerdicts(t *testing.T) {
 				key("f", queue.StateBackingOff, "boom"), key("g", queue.StateParked, "size 0"), key("h", queue.StateBackingOff, "boom"),
 				with(key("p", queue.StateRunning, "panic: nil map"), func(k *reconcile.KeySnapshot) { k.Panicked = true }),
 			), func(c *controllerFacts) {
-				c.snap.Running = []reconcile.RunSnapshot{{Keys: []string{"s"}, Since: ago(time.Hour), Stuck: true, Ended: "deadline"}}
+				c.snap.Running = []introspect.Run{{Keys: []string{"s"}, Since: ago(time.Hour), Stuck: true, Ended: "deadline"}}
 			})}},
 			NotWell, "Not well. 4 causes; 2 need a person.",
 			[]string{
@@ -247,7 +248,7 @@ func TestVerdicts(t *testing.T) {
 		{
 			"one that has run nothing yet",
 			facts{
-				controllers: []controllerFacts{edited(runs(), func(c *controllerFacts) { c.snap.Runs = reconcile.Counts{} })}, kinds: []kindFacts{listed(object("a"), object("b"))},
+				controllers: []controllerFacts{edited(runs(), func(c *controllerFacts) { c.snap.Runs = introspect.Counts{} })}, kinds: []kindFacts{listed(object("a"), object("b"))},
 			},
 			UnderWay, "Under way. 2 of 2 objects are not as declared yet: 2 waiting.", nil,
 		},
@@ -307,7 +308,7 @@ func TestVerdicts(t *testing.T) {
 				stores: []storeFacts{{name: "etcd 127.0.0.1:2379", down: down}, {name: "memory"}}, caches: []cache.Snapshot{{Name: "db", Synced: true, Since: ago(time.Minute), Err: down}},
 				controllers: []controllerFacts{edited(runs(), func(c *controllerFacts) {
 					c.snap.Error = "lease: dbs: " + down.Error() + "\nsource \"db\": " + down.Error()
-					c.snap.Sources = []reconcile.SourceSnapshot{{Name: "db", Synced: true, Error: down.Error()}}
+					c.snap.Sources = []introspect.Source{{Name: "db", Synced: true, Error: down.Error()}}
 				})},
 				kinds:  []kindFacts{listed(object("a", "ready"))},
 				checks: []reconcile.Check{{Name: "quotas#0", Reason: "cannot join: " + down.Error()}},
@@ -343,10 +344,10 @@ func TestVerdicts(t *testing.T) {
 			facts{
 				controllers: []controllerFacts{
 					edited(runs(), func(c *controllerFacts) {
-						c.snap.Name, c.snap.Waiting, c.snap.Sources = "ldap", "source ldap://dir", []reconcile.SourceSnapshot{{Name: "ldap://dir"}}
+						c.snap.Name, c.snap.Waiting, c.snap.Sources = "ldap", "source ldap://dir", []introspect.Source{{Name: "ldap://dir"}}
 					}),
 					edited(runs(), func(c *controllerFacts) {
-						c.snap.Name, c.snap.Error, c.snap.Sources = "poll", "source \"x\": refused", []reconcile.SourceSnapshot{{Name: "x", Synced: true, Error: "refused", FailingSince: ago(time.Minute)}}
+						c.snap.Name, c.snap.Error, c.snap.Sources = "poll", "source \"x\": refused", []introspect.Source{{Name: "x", Synced: true, Error: "refused", FailingSince: ago(time.Minute)}}
 					}),
 					edited(runs(), func(c *controllerFacts) { c.snap.Name, c.stats.HeldBy = "p", "by the debug page" }),
 				},
@@ -415,8 +416,8 @@ func TestVerdictOfEachFaultIsThatOfTheRunbook(t *testing.T) {
 	controller := func(edit func(*controllerFacts)) facts {
 		return facts{controllers: []controllerFacts{edited(runs(), edit)}}
 	}
-	source := func(s reconcile.SourceSnapshot, waits string) facts {
-		return controller(func(c *controllerFacts) { c.snap.Sources, c.snap.Waiting = []reconcile.SourceSnapshot{s}, waits })
+	source := func(s introspect.Source, waits string) facts {
+		return controller(func(c *controllerFacts) { c.snap.Sources, c.snap.Waiting = []introspect.Source{s}, waits })
 	}
 	panics := with(key("a", queue.StateBackingOff, "panic: nil map"), func(k *reconcile.KeySnapshot) { k.Panicked = true })
 	newer := with(key("a", queue.StateBackingOff, "newer"), func(k *reconcile.KeySnapshot) { k.Newer = true })
@@ -435,13 +436,13 @@ func TestVerdictOfEachFaultIsThatOfTheRunbook(t *testing.T) {
 		"cloud 429":           throttled,
 		"cloud hanging":       keys(queue.StateBackingOff, "context deadline exceeded"),
 		"cloud credentials":   keys(queue.StateBackingOff, "quota: 401 Unauthorized"),
-		"cloud listing empty": source(reconcile.SourceSnapshot{Name: "poll", Synced: true, Error: "the list lacks 50 of 50 keys"}, ""),
+		"cloud listing empty": source(introspect.Source{Name: "poll", Synced: true, Error: "the list lacks 50 of 50 keys"}, ""),
 
 		"panic": {controllers: []controllerFacts{runs(panics)}},
 		"stuck": controller(func(c *controllerFacts) {
-			c.snap.Running = []reconcile.RunSnapshot{{Keys: []string{"a"}, Since: ago(time.Minute), Stuck: true, Ended: "deadline"}}
+			c.snap.Running = []introspect.Run{{Keys: []string{"a"}, Since: ago(time.Minute), Stuck: true, Ended: "deadline"}}
 		}),
-		"source silent":      source(reconcile.SourceSnapshot{Name: "poll", Since: ago(11 * time.Minute)}, "source poll"),
+		"source silent":      source(introspect.Source{Name: "poll", Since: ago(11 * time.Minute)}, "source poll"),
 		"dependency missing": lacks,
 		"newer objects":      {controllers: []controllerFacts{runs(newer)}, kinds: []kindFacts{listed(object("a", "newer", "ready"), object("b", "ready"))}},
 		// A clock that is set back: what was stored is of the future.
@@ -451,7 +452,7 @@ func TestVerdictOfEachFaultIsThatOfTheRunbook(t *testing.T) {
 			yield(o, nil)
 		}}}},
 		// Of the servers that are left: its lease is another's now.
-		"server dead": controller(func(c *controllerFacts) { c.leases = []reconcile.LeaseSnapshot{{Held: true, Running: true}} }),
+		"server dead": controller(func(c *controllerFacts) { c.leases = []introspect.Lease{{Held: true, Running: true}} }),
 	}
 	page, err := os.ReadFile("../../metrics/RUNBOOK.md")
 	if err != nil {
@@ -481,24 +482,24 @@ func TestVerdictOfEachFaultIsThatOfTheRunbook(t *testing.T) {
 func TestUnderneath(t *testing.T) {
 	down := &store.UnavailableError{Since: ago(20 * time.Minute), Err: errors.New("no answer")}
 	sharded := edited(runs(), func(c *controllerFacts) {
-		c.snap.Shards, c.snap.Held, c.leases = 3, 1, []reconcile.LeaseSnapshot{{Held: true, Running: true}, {Holder: "s2"}, {}}
+		c.snap.Shards, c.snap.Held, c.leases = 3, 1, []introspect.Lease{{Held: true, Running: true}, {Holder: "s2"}, {}}
 	})
 	single := edited(runs(), func(c *controllerFacts) {
-		c.snap.Name, c.snap.Held, c.leases = "one", 0, []reconcile.LeaseSnapshot{{Holder: "s2"}}
+		c.snap.Name, c.snap.Held, c.leases = "one", 0, []introspect.Lease{{Holder: "s2"}}
 	})
 	whole := func(name string) controllerFacts {
 		return edited(runs(), func(c *controllerFacts) {
-			c.snap.Name, c.leases = name, []reconcile.LeaseSnapshot{{Held: true, Running: true}}
+			c.snap.Name, c.leases = name, []introspect.Lease{{Held: true, Running: true}}
 		})
 	}
 	lost := func(name string) controllerFacts {
 		return edited(runs(), func(c *controllerFacts) {
-			c.snap.Name, c.snap.Held, c.leases = name, 0, []reconcile.LeaseSnapshot{{}}
+			c.snap.Name, c.snap.Held, c.leases = name, 0, []introspect.Lease{{}}
 		})
 	}
 	stuckOne := edited(runs(), func(c *controllerFacts) {
 		c.snap.Active, c.stats.States = 1, []queue.StateStats{{State: queue.StateThrottled, Keys: 3}}
-		c.snap.Running = []reconcile.RunSnapshot{{Keys: []string{"a"}, Stuck: true}}
+		c.snap.Running = []introspect.Run{{Keys: []string{"a"}, Stuck: true}}
 	})
 	for _, c := range []struct {
 		what  string

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tendhq/tend/internal/introspect"
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/queue/ratelimit"
 	"github.com/tendhq/tend/reconcile"
@@ -152,7 +153,7 @@ func (l *Looker) StateOf(ctx context.Context, o objects.Object) string {
 		if snap.Kind != o.Kind {
 			continue
 		}
-		isStuck := slices.ContainsFunc(snap.Running, func(r reconcile.RunSnapshot) bool { return r.Stuck && slices.Contains(r.Keys, printed) })
+		isStuck := slices.ContainsFunc(snap.Running, func(r introspect.Run) bool { return r.Stuck && slices.Contains(r.Keys, printed) })
 		if k, ok := c.Key(ctx, printed); ok {
 			key = worse(key, keyState(k, isStuck))
 		}

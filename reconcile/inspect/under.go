@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tendhq/tend/internal/introspect"
 	"github.com/tendhq/tend/queue"
-	"github.com/tendhq/tend/reconcile"
 )
 
 // mendStore is what to do about a store that does not answer.
@@ -84,12 +84,12 @@ func (j *judging) leases() {
 			continue
 		case len(c.leases) == 1 && c.leases[0].Held && c.leases[0].Running:
 			here = append(here, c.snap.Name)
-		case j.down != "" && !slices.ContainsFunc(c.leases, func(l reconcile.LeaseSnapshot) bool { return l.Held || l.Running || l.Holder != "" }):
+		case j.down != "" && !slices.ContainsFunc(c.leases, func(l introspect.Lease) bool { return l.Held || l.Running || l.Holder != "" }):
 			lost = append(lost, c.snap.Name)
 		default:
 			says = append(says, c.snap.Name+" "+leaseText(&c.snap, c.leases))
 		}
-		if slices.ContainsFunc(c.leases, func(l reconcile.LeaseSnapshot) bool { return l.Held != l.Running }) {
+		if slices.ContainsFunc(c.leases, func(l introspect.Lease) bool { return l.Held != l.Running }) {
 			level = UnderWay
 		}
 	}
@@ -116,7 +116,7 @@ func alike(names []string, one, several string) []string {
 	return []string{some(len(names), "controller") + " " + several}
 }
 
-func leaseText(s *reconcile.Snapshot, all []reconcile.LeaseSnapshot) string {
+func leaseText(s *introspect.Controller, all []introspect.Lease) string {
 	if len(all) > 1 {
 		return fmt.Sprintf("runs %d of %d shards here", s.Held, s.Shards)
 	}

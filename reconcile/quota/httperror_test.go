@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tendhq/tend/internal/introspect"
 	"github.com/tendhq/tend/queue/ratelimit"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/quota"
@@ -268,7 +269,7 @@ func TestPlainRunsWaitAsLongAsTheAnswerSays(t *testing.T) {
 		"404 that does not":      {&quota.HTTPError{Status: 404}, 0, 2 * time.Second, true},
 		"an answer, as it comes": {nil, time.Minute, time.Minute, false},
 	} {
-		for kind, begin := range map[string]func(*testing.T, func() error) (reconcile.Runner, func() reconcile.Counts){"For": beginFor, "Each": beginEach} {
+		for kind, begin := range map[string]func(*testing.T, func() error) (reconcile.Runner, func() introspect.Counts){"For": beginFor, "Each": beginEach} {
 			synctest.Test(t, func(t *testing.T) {
 				var at []time.Time
 				says := quota.CheckResponse(answer(429, "Retry-After", "60"))
@@ -303,19 +304,19 @@ func TestPlainRunsWaitAsLongAsTheAnswerSays(t *testing.T) {
 	}
 }
 
-func beginFor(t *testing.T, run func() error) (reconcile.Runner, func() reconcile.Counts) {
+func beginFor(t *testing.T, run func() error) (reconcile.Runner, func() introspect.Counts) {
 	zones := must(store.New[string, string](must(memory.New(nil)), "zone", nil))
 	must(zones.Create(t.Context(), &store.Object[string, string]{Meta: store.Meta{Name: "a"}}))
 	c := must(reconcile.For(zones, func(context.Context, *store.Object[string, string]) (reconcile.Result, error) {
 		return reconcile.Result{}, run()
 	}, nil))
-	return c, func() reconcile.Counts { return c.Snapshot().Runs }
+	return c, func() introspect.Counts { return c.Snapshot().Runs }
 }
 
-func beginEach(_ *testing.T, run func() error) (reconcile.Runner, func() reconcile.Counts) {
+func beginEach(_ *testing.T, run func() error) (reconcile.Runner, func() introspect.Counts) {
 	list := func(context.Context) (map[string]int, error) { return map[string]int{"a": 1}, nil }
 	c := must(reconcile.Each("zones", time.Hour, list, func(context.Context, string, *int) (reconcile.Result, error) {
 		return reconcile.Result{}, run()
 	}, nil))
-	return c, func() reconcile.Counts { return c.Snapshot().Runs }
+	return c, func() introspect.Counts { return c.Snapshot().Runs }
 }

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tendhq/tend/internal/introspect"
 	"github.com/tendhq/tend/queue/ratelimit"
 	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/store"
@@ -382,28 +383,13 @@ func (s *Set) all() []*Quota {
 	return all
 }
 
-// BudgetSnapshot is what one budget is doing.
-type BudgetSnapshot struct {
-	Bucket ratelimit.Stats
-	Found  float64 // calls per second that the cloud takes, from all servers, as far as is known
-	Share  float64 // which part of Found is this server's, from 0, nothing, to 1, all of it
-	Live   int     // servers that share it, this one included; 0: this one is none of them
-	Open   bool    // the circuit breaker is, and a call has failed within 10 minutes: the endpoint is down
-	Owing  int     // keys that wait for their turn
-
-	Calls     uint64 // made
-	Throttled uint64 // of these, answered with "too many"
-	Down      uint64 // of these, not answered, or with an error of the endpoint's own
-	Refused   uint64 // not made, for want of budget
-}
-
 // Snapshot is what all budgets are doing, in the order of their names.
-func (s *Set) Snapshot() []BudgetSnapshot {
+func (s *Set) Snapshot() []introspect.Budget {
 	live := 1
 	if s.o.Members != nil {
 		live = s.o.Members.Live()
 	}
-	var all []BudgetSnapshot
+	var all []introspect.Budget
 	for _, q := range s.all() {
 		for _, b := range q.distinct() {
 			snap := b.snapshot()
@@ -414,10 +400,10 @@ func (s *Set) Snapshot() []BudgetSnapshot {
 	return all
 }
 
-func (b *budget) snapshot() BudgetSnapshot {
+func (b *budget) snapshot() introspect.Budget {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return BudgetSnapshot{
+	return introspect.Budget{
 		Bucket: b.bucket.Stats(), Found: b.found, Share: b.share, Open: !b.downLocked().IsZero(), Owing: b.owing,
 		Calls: b.stats.calls, Throttled: b.stats.throttled, Down: b.stats.down, Refused: b.stats.refused,
 	}

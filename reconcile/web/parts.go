@@ -9,12 +9,12 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tendhq/tend/internal/introspect"
 	"github.com/tendhq/tend/metrics"
 	"github.com/tendhq/tend/queue/ratelimit"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/depend"
 	"github.com/tendhq/tend/reconcile/event"
-	"github.com/tendhq/tend/reconcile/external"
 	"github.com/tendhq/tend/reconcile/program"
 	"github.com/tendhq/tend/reconcile/quota"
 	"github.com/tendhq/tend/reconcile/web/debug"
@@ -73,7 +73,7 @@ func (o *Options) addParts() (stored []objects.Kind, err error) {
 		case *quota.Set:
 			buckets = append(buckets, p.Buckets)
 			err = o.Metrics.AddQuotas(p)
-		case interface{ Stats() external.Stats }:
+		case interface{ Stats() introspect.External }:
 			err = o.Metrics.AddExternal(p)
 		case debug.Inventory:
 			page.Inventories = append(slices.Clip(page.Inventories), p)

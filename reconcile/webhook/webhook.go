@@ -41,7 +41,7 @@ import (
 //	     MaxCalls others are being answered
 //
 // The caller is not told why it was refused. The controller's log is, the first time;
-// all refused calls are counted (Refused, reconcile.SourceSnapshot.Skipped).
+// all refused calls are counted (Refused, and as Skipped of the source in reconcile.Controller.Snapshot).
 type Handler[K comparable] struct {
 	name  string
 	opts  Options[K]

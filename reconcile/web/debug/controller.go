@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tendhq/tend/internal/introspect"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/store"
 )
@@ -28,7 +29,7 @@ func (h *handler) one(ctx context.Context, q url.Values) (*oneView, error) {
 	snap := c.Snapshot()
 	v := &oneView{
 		Summary: summarise(snap, c.QueueStats()), History: h.history.view().one(c.Name()), Leases: c.Leases(),
-		Running: []reconcile.RunSnapshot{}, Sources: append([]reconcile.SourceSnapshot{}, snap.Sources...),
+		Running: []introspect.Run{}, Sources: append([]introspect.Source{}, snap.Sources...),
 		Keys: keysView{Keys: make([]keyRow, 0, len(page.Entries)), Looked: page.Looked, filter: f},
 	}
 	for _, r := range snap.Running {
@@ -136,7 +137,7 @@ func (f filter) form() *filterForm {
 	return form
 }
 
-func (p *printer) sources(all []reconcile.SourceSnapshot) {
+func (p *printer) sources(all []introspect.Source) {
 	s := section{Title: "Sources", Columns: []string{"source", "kind", "state", "synced", "restarts", "remarks"}, Empty: "it watches nothing"}
 	for _, x := range all {
 		synced := looks("good", "yes")

@@ -7,17 +7,18 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tendhq/tend/internal/introspect"
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
 )
 
 // rowOf is a key with the reason why it is not running.
-func rowOf(k reconcile.KeySnapshot, c reconcile.Snapshot) keyRow {
+func rowOf(k reconcile.KeySnapshot, c introspect.Controller) keyRow {
 	return keyRow{KeySnapshot: k, Because: because(k, c, time.Now()), exact: k.Key}
 }
 
 // because says why a key is not running, or that it is.
-func because(k reconcile.KeySnapshot, c reconcile.Snapshot, now time.Time) string {
+func because(k reconcile.KeySnapshot, c introspect.Controller, now time.Time) string {
 	switch k.State {
 	case queue.StateRunning.String():
 		return running(k, c, now)
@@ -42,7 +43,7 @@ func because(k reconcile.KeySnapshot, c reconcile.Snapshot, now time.Time) strin
 }
 
 // running says for how long a key has been running, and whether it is stuck.
-func running(k reconcile.KeySnapshot, c reconcile.Snapshot, now time.Time) string {
+func running(k reconcile.KeySnapshot, c introspect.Controller, now time.Time) string {
 	r, ok := runOf(k.Key, c)
 	if !ok {
 		return "it is running" + again(k, now) // the run has ended since
@@ -58,16 +59,16 @@ func running(k reconcile.KeySnapshot, c reconcile.Snapshot, now time.Time) strin
 }
 
 // runOf finds the run of a printed key.
-func runOf(key string, c reconcile.Snapshot) (reconcile.RunSnapshot, bool) {
+func runOf(key string, c introspect.Controller) (introspect.Run, bool) {
 	for _, r := range c.Running {
 		if slices.Contains(r.Keys, key) {
 			return r, true
 		}
 	}
-	return reconcile.RunSnapshot{}, false
+	return introspect.Run{}, false
 }
 
-func whyReady(k reconcile.KeySnapshot, c reconcile.Snapshot) string {
+func whyReady(k reconcile.KeySnapshot, c introspect.Controller) string {
 	switch {
 	case k.Why != "":
 		return k.Why
@@ -83,7 +84,7 @@ func whyReady(k reconcile.KeySnapshot, c reconcile.Snapshot) string {
 	return "it is about to run"
 }
 
-func unsynced(sources []reconcile.SourceSnapshot) bool {
+func unsynced(sources []introspect.Source) bool {
 	for _, s := range sources {
 		if !s.Synced {
 			return true

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tendhq/tend/internal/introspect"
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
 )
@@ -107,7 +108,7 @@ func (h *handler) keep() {
 }
 
 // goodRuns is how many runs have seen what they are about, and did not fail.
-func goodRuns(n reconcile.Counts) uint64 { return n.Success + n.Requeue + n.RequeueAfter }
+func goodRuns(n introspect.Counts) uint64 { return n.Success + n.Requeue + n.RequeueAfter }
 
 func (r *ring) saw(good uint64, now time.Time) {
 	if good > r.good {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tendhq/tend/internal/introspect"
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/store"
@@ -48,7 +49,7 @@ func (h *handler) key(ctx context.Context, name, printed string) (*keyView, erro
 
 // elsewhere says which server runs the keys of a lease whose keys this one does not run; c is the
 // controller.
-func elsewhere(l reconcile.LeaseSnapshot, c reconcile.Snapshot) string {
+func elsewhere(l introspect.Lease, c introspect.Controller) string {
 	switch {
 	case l.Held && slices.Contains(c.Loading, l.Shard):
 		return fmt.Sprintf("This server holds the lease of this key, %s, and runs the key once cache %s has listed its shard. Until then no server does.", l.Name, c.LoadingFrom)
@@ -85,7 +86,7 @@ func lastError(k keyRow) cell {
 	return c
 }
 
-func stuckLook(r *reconcile.RunSnapshot) string {
+func stuckLook(r *introspect.Run) string {
 	if r != nil && r.Stuck {
 		return "long bad"
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tendhq/tend/internal/introspect"
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/inspect"
@@ -21,8 +22,8 @@ func (h *handler) overview() *overview {
 		// Empty lists: JSON's null is none, for those that go through them.
 		Controllers: []summary{}, Running: []runRow{}, Caches: []cacheView{},
 	}
-	v.WakesWhat.Nodes = append([]reconcile.GraphNode{}, v.WakesWhat.Nodes...)
-	v.WakesWhat.Edges = append([]reconcile.GraphEdge{}, v.WakesWhat.Edges...)
+	v.WakesWhat.Nodes = append([]introspect.Node{}, v.WakesWhat.Nodes...)
+	v.WakesWhat.Edges = append([]introspect.Edge{}, v.WakesWhat.Edges...)
 	for _, c := range h.controllers() {
 		snap, stats := c.Snapshot(), c.QueueStats()
 		v.Controllers = append(v.Controllers, summarise(snap, stats))
@@ -62,7 +63,7 @@ func (h *handler) surroundings(v *overview) {
 	v.Events = h.eventsOf("", store.Key{}, someRows)
 }
 
-func summarise(s reconcile.Snapshot, q queue.Stats) summary {
+func summarise(s introspect.Controller, q queue.Stats) summary {
 	all := 0
 	for _, row := range q.States {
 		if row.State != queue.StateIdle {
@@ -81,7 +82,7 @@ func summarise(s reconcile.Snapshot, q queue.Stats) summary {
 }
 
 // fewKeys shortens a batch.
-func fewKeys(r reconcile.RunSnapshot) reconcile.RunSnapshot {
+func fewKeys(r introspect.Run) introspect.Run {
 	if n := len(r.Keys); n > fewRows {
 		r.Keys = append(r.Keys[:fewRows:fewRows], fmt.Sprintf("… and %d more", n-fewRows))
 	}
@@ -212,13 +213,13 @@ func (p *printer) runningNow(v *overview) {
 		s.Note = fmt.Sprintf("the longest %d of %d", len(v.Running), v.Busy)
 	}
 	for _, r := range v.Running {
-		s.Rows = append(s.Rows, append([]cell{linked(r.Controller, link("c", r.Controller))}, p.run(r.Controller, r.RunSnapshot)...))
+		s.Rows = append(s.Rows, append([]cell{linked(r.Controller, link("c", r.Controller))}, p.run(r.Controller, r.Run)...))
 	}
 	p.add(s)
 }
 
 // run is one run: what, for how long, which attempt, what is wrong.
-func (p *printer) run(controller string, r reconcile.RunSnapshot) []cell {
+func (p *printer) run(controller string, r introspect.Run) []cell {
 	what := plain(strings.Join(r.Keys, ", "))
 	if len(r.Keys) == 1 {
 		what = linked(r.Keys[0], keyLink(controller, r.Keys[0]))
@@ -255,12 +256,12 @@ func (p *printer) leases(all []leaseView) {
 	}
 	s := section{Title: "Leases", Columns: []string{"controller", "shard", "lease", "here", "holder"}}
 	for _, l := range all {
-		s.Rows = append(s.Rows, append([]cell{linked(l.Controller, link("c", l.Controller))}, p.lease(l.LeaseSnapshot)...))
+		s.Rows = append(s.Rows, append([]cell{linked(l.Controller, link("c", l.Controller))}, p.lease(l.Lease)...))
 	}
 	p.add(s)
 }
 
-func (p *printer) lease(l reconcile.LeaseSnapshot) []cell {
+func (p *printer) lease(l introspect.Lease) []cell {
 	here := looks("dim", "no")
 	switch {
 	case l.Held && l.Running:

@@ -3,7 +3,7 @@ package debug
 import (
 	"fmt"
 
-	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/internal/introspect"
 )
 
 // A picture is a drawing of boxes in columns, with arrows between them, as the page
@@ -34,7 +34,7 @@ const (
 	maxBoxes            = 200 // a picture of more is of no use
 )
 
-func (p *printer) graph(g reconcile.Graph) {
+func (p *printer) graph(g introspect.Graph) {
 	s := section{Title: "What wakes what", Empty: "nothing is registered", Columns: []string{"from", "to", "how"}}
 	for _, e := range g.Edges {
 		from, to := g.Nodes[e.From], g.Nodes[e.To]
@@ -64,7 +64,7 @@ func (p *printer) graph(g reconcile.Graph) {
 	p.add(s)
 }
 
-func nodeCell(n reconcile.GraphNode) cell {
+func nodeCell(n introspect.Node) cell {
 	if n.Controller {
 		return linked(n.Name, link("c", n.Name))
 	}

@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/internal/introspect"
 )
 
 // A bar is one run in the strip of a key's last runs: the higher the longer, and its
@@ -21,12 +21,12 @@ const (
 )
 
 var runLooks = map[string]string{
-	reconcile.RunSucceeded: "s-ready", reconcile.RunFailed: "s-failing", reconcile.RunParked: "s-undecodable",
-	reconcile.RunThrottled: "s-waiting", reconcile.RunCanceled: "s-paused",
+	introspect.RunSucceeded: "s-ready", introspect.RunFailed: "s-failing", introspect.RunParked: "s-undecodable",
+	introspect.RunThrottled: "s-waiting", introspect.RunCanceled: "s-paused",
 }
 
 // strip shows the last runs of a key as bars, and as a table.
-func (p *printer) strip(runs []reconcile.RunRecord) {
+func (p *printer) strip(runs []introspect.Ended) {
 	if len(runs) == 0 {
 		return
 	}
@@ -42,7 +42,7 @@ func (p *printer) strip(runs []reconcile.RunRecord) {
 	}
 	for _, r := range runs {
 		how := looks("good", r.Result)
-		if r.Result != reconcile.RunSucceeded {
+		if r.Result != introspect.RunSucceeded {
 			how.Look = "bad"
 			failed++
 		}

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/tendhq/tend/internal/introspect"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/inspect"
 	"github.com/tendhq/tend/store"
@@ -62,7 +63,7 @@ type (
 		Events      []eventView       `json:"events,omitempty"`
 		Sections    []sectionView     `json:"sections,omitempty"`
 		Graph       text              `json:"graph"` // Mermaid
-		WakesWhat   reconcile.Graph   `json:"wakes"`
+		WakesWhat   introspect.Graph  `json:"wakes"`
 		Needs       *needsView        `json:"needs,omitempty"` // what needs what, by kind
 	}
 
@@ -85,23 +86,23 @@ type (
 		Parked     int       `json:"parked"`
 		Oldest     time.Time `json:"oldestReady,omitzero"`
 
-		Paused  string                `json:"paused,omitempty"`
-		Waiting string                `json:"waiting,omitempty"` // for this to sync
-		Error   string                `json:"error,omitempty"`
-		Slowed  []reconcile.SlowedKey `json:"slowed,omitempty"`
-		Runs    reconcile.Counts      `json:"runs"`
+		Paused  string                 `json:"paused,omitempty"`
+		Waiting string                 `json:"waiting,omitempty"` // for this to sync
+		Error   string                 `json:"error,omitempty"`
+		Slowed  []introspect.SlowedKey `json:"slowed,omitempty"`
+		Runs    introspect.Counts      `json:"runs"`
 	}
 
 	runRow struct {
 		Controller string `json:"controller"`
-		reconcile.RunSnapshot
+		introspect.Run
 	}
 
 	// controllerKey is a key with the controller that it is a key of.
 	controllerKey struct {
 		Controller string `json:"controller"`
 		keyRow
-		Recent []reconcile.RunRecord `json:"recent,omitempty"` // its last runs, the newest first
+		Recent []introspect.Ended `json:"recent,omitempty"` // its last runs, the newest first
 	}
 
 	// keyRow is a key and why it does not run.
@@ -121,7 +122,7 @@ type (
 
 	leaseView struct {
 		Controller string `json:"controller"`
-		reconcile.LeaseSnapshot
+		introspect.Lease
 	}
 
 	cacheView struct {
@@ -170,13 +171,13 @@ type (
 
 	// oneView is one controller.
 	oneView struct {
-		Summary summary                    `json:"summary"`
-		History *historyView               `json:"history,omitempty"` // of an hour
-		Running []reconcile.RunSnapshot    `json:"running"`
-		Sources []reconcile.SourceSnapshot `json:"sources"`
-		Leases  []reconcile.LeaseSnapshot  `json:"leases,omitempty"`
-		Events  []eventView                `json:"events,omitempty"`
-		Keys    keysView                   `json:"keys"`
+		Summary summary             `json:"summary"`
+		History *historyView        `json:"history,omitempty"` // of an hour
+		Running []introspect.Run    `json:"running"`
+		Sources []introspect.Source `json:"sources"`
+		Leases  []introspect.Lease  `json:"leases,omitempty"`
+		Events  []eventView         `json:"events,omitempty"`
+		Keys    keysView            `json:"keys"`
 	}
 
 	keysView struct {
@@ -195,10 +196,10 @@ type (
 		Server    string      `json:"server,omitempty"` // that runs it
 		Events    []eventView `json:"events,omitempty"`
 		// Run is the run that goes on, and Stack where it stands.
-		Run   *reconcile.RunSnapshot `json:"run,omitempty"`
-		Stack text                   `json:"stack,omitempty"`
+		Run   *introspect.Run `json:"run,omitempty"`
+		Stack text            `json:"stack,omitempty"`
 		// Recent are its last runs, the newest first.
-		Recent []reconcile.RunRecord `json:"recent,omitempty"`
+		Recent []introspect.Ended `json:"recent,omitempty"`
 		// Object is what the key is the key of, if that is shown.
 		Object *objectView `json:"object,omitempty"`
 		exact  string

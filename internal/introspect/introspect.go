@@ -1,0 +1,207 @@
+// Package introspect has what the page, the API, the metrics and the verdict read of a
+// program: plain values, which the packages that have the state fill in. A program of a user
+// reads pages and metrics, and asks for a key with reconcile.Inspection.Key; what these values
+// say changes with the page.
+package introspect
+
+import (
+	"time"
+
+	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/queue/ratelimit"
+	"github.com/tendhq/tend/store"
+)
+
+// Controller is the state of a controller at a moment. Keys are in their printed form.
+type Controller struct {
+	Name      string `json:"name"`
+	Kind      string `json:"kind,omitempty"`
+	Placement string `json:"placement,omitempty"`
+	Held      int    `json:"held"`   // shards that this server holds
+	Shards    int    `json:"shards"` // that there are
+	// Loading are the shards whose lease this server has, and whose keys wait because a
+	// cache of shards does not have their objects yet; LoadingFrom is that cache.
+	Loading     []int              `json:"loading,omitempty"`
+	LoadingFrom string             `json:"loadingFrom,omitempty"`
+	Workers     int                `json:"workers"` // that there are to be
+	Active      int                `json:"active"`  // workers that run something
+	Running     []Run              `json:"running"` // longest first
+	Sources     []Source           `json:"sources"`
+	Queue       []queue.StateStats `json:"queue"`
+	Runs        Counts             `json:"runs"`
+	// PutOff counts the runs that began later because changes of the spec came too often;
+	// Slowed are the keys that are slowed for that now, at most 100, the oldest first.
+	PutOff uint64      `json:"putOff"`
+	Slowed []SlowedKey `json:"slowed,omitempty"`
+	Leases LeaseCounts `json:"leases"`
+	Adapt  *Adapt      `json:"adapt,omitempty"` // nil: the number of workers stays as set
+	// Waiting is the source or cache that keeps a server which holds the controller's lease, or
+	// needs none, from being ready: its first list has not ended. A slow list is no error.
+	Waiting string `json:"waiting,omitempty"`
+	Error   string `json:"error,omitempty"` // why it is not healthy
+}
+
+// Run is one run that is going on.
+type Run struct {
+	Keys    []string  `json:"keys"` // one, unless it is a batch
+	Since   time.Time `json:"since"`
+	Attempt int       `json:"attempt"`
+	Ended   string    `json:"ended,omitempty"` // why its context is over
+	Stuck   bool      `json:"stuck,omitempty"`
+}
+
+// Source is how one source is at a moment.
+type Source struct {
+	Name     string    `json:"name"`
+	Kind     string    `json:"kind,omitempty"`
+	State    string    `json:"state"`
+	Synced   bool      `json:"synced"`
+	Since    time.Time `json:"since,omitzero"` // when its present run began
+	Restarts int       `json:"restarts"`
+	Skipped  uint64    `json:"skipped"`
+	Error    string    `json:"error,omitempty"`
+	// FailingSince is when the first of the failures in a row came, of which Error is the last.
+	FailingSince time.Time `json:"failingSince,omitzero"`
+}
+
+// Adapt is what reconcile.Options.Adapt did so far.
+type Adapt struct {
+	Min     int    `json:"min"`
+	Max     int    `json:"max"`
+	Raised  uint64 `json:"raised"`  // how often the number of workers went up by one
+	Lowered uint64 `json:"lowered"` // how often it was halved
+}
+
+// SlowedKey is a key that runs later than its object's spec changes, since the changes made it
+// run too often.
+type SlowedKey struct {
+	Key   string        `json:"key"`
+	Since time.Time     `json:"since"`
+	Delay time.Duration `json:"delay"` // between two runs
+	// Field is the first field that the change differed in with which it began, in JSON's
+	// names; empty: it could not be told. Old and New are its values, clipped and without secrets.
+	Field       string         `json:"field,omitempty"`
+	Old         string         `json:"old,omitempty"`
+	New         string         `json:"new,omitempty"`
+	OldRevision store.Revision `json:"oldRevision"`
+	NewRevision store.Revision `json:"newRevision"`
+}
+
+// LeaseCounts says how often shards came and went; a singleton has one. All is
+// zero without a lease.
+type LeaseCounts struct {
+	Won uint64 `json:"won"`
+	// HandedOver were given up, by their own server, for another that is to have
+	// them.
+	HandedOver uint64 `json:"handedOver"`
+	// Lost were taken away: the lease could not be renewed in time, its record
+	// was removed, or a host that elects by itself (lease.Manual) said so.
+	Lost uint64 `json:"lost"`
+}
+
+// Lease is the right to run one shard of a controller's keys.
+type Lease struct {
+	Shard int    `json:"shard"`
+	Name  string `json:"name"`
+	Held  bool   `json:"held"` // by this server
+	// Running says that this server runs the shard's keys. It can be so without
+	// Held for a moment, while the runs that the lease's loss ended wind up.
+	Running bool `json:"running"`
+	// Holder is the server that has it, as far as is known here.
+	Holder string `json:"holder,omitempty"`
+}
+
+// Ended is one run that has ended.
+type Ended struct {
+	Ended  time.Time     `json:"ended"` // to a tenth of a second
+	Took   time.Duration `json:"took"`  // to 100 µs
+	Result string        `json:"result"`
+}
+
+// What Ended.Result may be.
+const (
+	RunSucceeded = "succeeded" // also if it asked to be run again
+	RunFailed    = "failed"
+	RunParked    = "given up" // it failed in a way that no retry mends
+	RunThrottled = "throttled"
+	RunCanceled  = "cancelled" // by a lost lease or the controller's stop
+)
+
+// Counts says how many runs ended how since the controller was made. Panics and
+// timeouts are counted beside what their runs count as.
+type Counts struct {
+	Success      uint64 `json:"success"`
+	Requeue      uint64 `json:"requeue"`
+	RequeueAfter uint64 `json:"requeueAfter"`
+	Error        uint64 `json:"error"`
+	Terminal     uint64 `json:"terminal"`
+	Throttled    uint64 `json:"throttled"`
+	Canceled     uint64 `json:"canceled"` // by a lost lease, the controller's stop or a newer spec
+	Panic        uint64 `json:"panic"`
+	Timeout      uint64 `json:"timeout"`
+}
+
+// Runs is the number of runs.
+func (c Counts) Runs() uint64 {
+	return c.Success + c.Requeue + c.RequeueAfter + c.Error + c.Terminal + c.Throttled + c.Canceled
+}
+
+// Graph is which kind's changes wake which controller.
+type Graph struct {
+	Nodes []Node `json:"nodes"`
+	Edges []Edge `json:"edges"`
+}
+
+// Node is a kind, or a controller, in the picture of what wakes what.
+type Node struct {
+	Name       string `json:"name"`
+	Controller bool   `json:"controller,omitempty"` // else it is a kind
+}
+
+// Edge is an arrow between two nodes, by their places in Graph.Nodes: changes of
+// the kind From wake the controller To, or the controller From writes the kind To.
+type Edge struct {
+	From int `json:"from"`
+	To   int `json:"to"`
+	// Mapped: the controller's keys are of another kind than From.
+	Mapped bool `json:"mapped,omitempty"`
+	// Writes: the controller says that it writes objects of To (reconcile.Options.Writes).
+	Writes bool `json:"writes,omitempty"`
+	// As is what objects of From are to those of the controller's kind, a reconcile.Role.
+	// Empty: no source says so.
+	As string `json:"as,omitempty"`
+}
+
+// External says what a reconciler of external resources did so far.
+type External struct {
+	Kind string
+	// Calls counts the client's calls by what was called ("observe", "create",
+	// "update", "rotate", "delete").
+	Calls map[string]Calls
+	// Drifted counts the looks that found a resource of ours to differ although
+	// nothing new had been declared since it was last in order: another writer
+	// changed it.
+	Drifted uint64
+}
+
+// Calls says how calls ended.
+type Calls struct {
+	OK        uint64
+	Throttled uint64 // the cloud asked for patience; see [ratelimit.Throttled]
+	Failed    uint64
+}
+
+// Budget is what one budget of a quota is doing.
+type Budget struct {
+	Bucket ratelimit.Stats
+	Found  float64 // calls per second that the cloud takes, from all servers, as far as is known
+	Share  float64 // which part of Found is this server's, from 0, nothing, to 1, all of it
+	Live   int     // servers that share it, this one included; 0: this one is none of them
+	Open   bool    // the circuit breaker is, and a call has failed within 10 minutes: the endpoint is down
+	Owing  int     // keys that wait for their turn
+
+	Calls     uint64 // made
+	Throttled uint64 // of these, answered with "too many"
+	Down      uint64 // of these, not answered, or with an error of the endpoint's own
+	Refused   uint64 // not made, for want of budget
+}
