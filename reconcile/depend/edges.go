@@ -24,7 +24,7 @@ func compareEdges(a, b Edge) int {
 	return cmp.Or(compareRefs(a.From, b.From), compareRefs(a.To, b.To), strings.Compare(string(a.As), string(b.As)))
 }
 
-// maxRead is how many objects one call of Edges or Owned reads at most of each cache.
+// maxRead is how many objects one call of Edges reads at most of each cache.
 const maxRead = 100_000
 
 // family is a cache whose objects may have owners.
@@ -74,8 +74,8 @@ func (g *Graph) Edges(kind string, most int) (edges []Edge, hidden int) {
 		for m := range f.all {
 			from := Ref{f.kind, m.Key()}
 			if t := trackers[f.kind]; t != nil {
-				for _, l := range t.links(from.Key) {
-					take(l.from(from))
+				for _, e := range t.edges(from.Key) {
+					take(e)
 				}
 			}
 			for _, o := range m.Owners {
@@ -96,25 +96,16 @@ func first(edges []Edge, most, hidden int) ([]Edge, int) {
 	return edges, hidden
 }
 
-// from is the link as an edge of an object.
-func (l Link) from(r Ref) Edge {
-	e := Edge{From: r, To: l.Ref, As: reconcile.Needed, Unmet: l.Unmet}
-	if l.Watched {
-		e.As = reconcile.Watched
-	}
-	return e
-}
-
 // Around are the edges near an object: its own, in both directions, then those of the
 // objects that they lead to, and so on, the nearest first, at most as many as most; more
 // says that there are others. Of the users of one object a hundred of each kind count, and
-// of owners only those of the objects that are reached: see [Graph.owned].
+// of owners only those of the objects that are reached.
 func (g *Graph) Around(r Ref, most int) (edges []Edge, more bool) {
 	reached, seen := map[Ref]bool{r: true}, make(map[Edge]bool)
 	for next := []Ref{r}; len(next) > 0; next = next[1:] {
-		v := g.View(next[0])
-		more = more || v.Hidden > 0
-		for _, e := range v.edges(g) {
+		near, hidden := g.View(next[0])
+		more = more || hidden > 0
+		for _, e := range near {
 			switch {
 			case seen[e]:
 				continue
@@ -132,41 +123,6 @@ func (g *Graph) Around(r Ref, most int) (edges []Edge, more bool) {
 		}
 	}
 	return edges, more
-}
-
-// edges are those of an object in both directions.
-func (v View) edges(g *Graph) (edges []Edge) {
-	for _, l := range v.Needs {
-		edges = append(edges, l.from(v.Ref))
-	}
-	for _, o := range v.Owners {
-		edges = append(edges, Edge{From: v.Ref, To: o, As: reconcile.Owner})
-	}
-	for _, u := range v.Users {
-		t := g.tracker(u.Kind)
-		for _, l := range t.links(u.Key) {
-			if l.Ref == v.Ref {
-				edges = append(edges, l.from(u))
-			}
-		}
-	}
-	return edges
-}
-
-// owned are the objects that an object owns, of the kinds that this process knows, at most
-// as many as most; hidden is how many there are beside those. It reads the caches of all
-// kinds, of each at most 100,000 objects.
-func (g *Graph) owned(r Ref, most int) (refs []Ref, hidden int) {
-	for f := range g.families(g.all()) {
-		for m := range f.all {
-			if slices.ContainsFunc(m.Owners, func(o store.Owner) bool { return o.Kind == r.Kind && o.Key == r.Key }) {
-				refs = append(refs, Ref{f.kind, m.Key()})
-			}
-		}
-	}
-	slices.SortFunc(refs, compareRefs)
-	n := min(len(refs), max(most, 0))
-	return refs[:n:n], len(refs) - n
 }
 
 // all are the trackers at this moment.

@@ -47,8 +47,6 @@ func AppendMemory[S, T any](b []byte, t *Tracker[S, T], key store.Key) []byte {
 
 const ReasonMet = reasonMet
 
-func (r *Graph) Owned(a0 Ref, a1 int) ([]Ref, int) { return r.owned(a0, a1) }
-
 func (o *Options) SetBurst(v int) *Options {
 	o.burst = v
 	return o

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/store"
 )
 
@@ -32,7 +33,7 @@ type linked interface {
 	inCycles() []store.Key
 	tellNoCycle(key store.Key)
 	kinds() []string
-	links(key store.Key) []Link
+	edges(key store.Key) []Edge
 	usersOf(ref Ref, most int) (some []store.Key, all int)
 	families() (own family, needed []family)
 }
@@ -348,58 +349,55 @@ func (t *Tracker[S, T]) kinds() (kinds []string) {
 	return kinds
 }
 
-// Link is one need of an object.
-type Link struct {
-	Ref     Ref    `json:"ref"`
-	Watched bool   `json:"watched,omitempty"` // it is not waited for
-	Unmet   string `json:"unmet,omitempty"`   // why it may not be used: one of the reasons; empty: it may
-}
-
-// View is an object's place among the others, as far as this process knows.
-type View struct {
-	Ref    Ref    `json:"ref"`
-	Needs  []Link `json:"needs,omitempty"`
-	Owners []Ref  `json:"owners,omitempty"`
-	Users  []Ref  `json:"users,omitempty"`  // that refer to it: some of them
-	Hidden int    `json:"hidden,omitempty"` // users beyond those
-}
-
-// maxUsers is how many users of one kind a View names.
+// maxUsers is how many users of one kind View names.
 const maxUsers = 100
 
-// View shows what an object needs, what owns it, and what refers to it. It copies, and costs what it
-// shows.
-func (g *Graph) View(r Ref) View {
-	v := View{Ref: r, Owners: g.ownersOf(r)}
+// View shows what an object is to others and others to it: an edge for each that it needs or
+// watches, for each of its owners, and from each object that refers to it; hidden is how many
+// of these there are beside the first hundred of each kind. It copies, and costs what it shows.
+func (g *Graph) View(r Ref) (edges []Edge, hidden int) {
 	if t := g.tracker(r.Kind); t != nil {
-		v.Needs = t.links(r.Key)
+		edges = t.edges(r.Key)
 	}
-	for kind, t := range g.all() {
+	for _, o := range g.ownersOf(r) {
+		edges = append(edges, Edge{From: r, To: o, As: reconcile.Owner})
+	}
+	var users []Ref
+	trackers := g.all()
+	for kind, t := range trackers {
 		some, all := t.usersOf(r, maxUsers)
 		for _, key := range some {
-			v.Users = append(v.Users, Ref{kind, key})
+			users = append(users, Ref{kind, key})
 		}
-		v.Hidden += all - len(some)
+		hidden += all - len(some)
 	}
-	slices.SortFunc(v.Users, compareRefs)
-	return v
+	slices.SortFunc(users, compareRefs)
+	for _, u := range slices.Compact(users) {
+		for _, e := range trackers[u.Kind].edges(u.Key) {
+			if e.To == r && u != r {
+				edges = append(edges, e)
+			}
+		}
+	}
+	return edges, hidden
 }
 
-func (t *Tracker[S, T]) links(key store.Key) (links []Link) {
+// edges are the needs of an object.
+func (t *Tracker[S, T]) edges(key store.Key) (edges []Edge) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	u := t.index.users[key]
 	if u == nil {
 		return nil
 	}
-	for _, e := range u.edges {
-		l := Link{Ref: t.ref(e.node.target), Watched: !t.needs[e.node.needs].waits}
-		if !e.node.now.met {
-			l.Unmet = e.node.now.reason()
+	for _, to := range u.edges {
+		e := Edge{From: Ref{t.kind, key}, To: t.ref(to.node.target), As: t.needs[to.node.needs].role()}
+		if !to.node.now.met {
+			e.Unmet = to.node.now.reason()
 		}
-		links = append(links, l)
+		edges = append(edges, e)
 	}
-	return links
+	return edges
 }
 
 func (t *Tracker[S, T]) families() (own family, needed []family) {

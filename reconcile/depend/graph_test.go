@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/depend"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
@@ -24,12 +25,13 @@ func TestGraphShowsBothDirectionsAndTheOrderOfKinds(t *testing.T) {
 		s.declare("subnet", "vpc", "route")
 		settle()
 		ref := func(name string) depend.Ref { return depend.Ref{Kind: "thing", Key: store.Key{Name: name}} }
-		v := graph.View(ref("subnet"))
-		if want := []depend.Link{{Ref: ref("vpc")}, {Ref: ref("route"), Unmet: depend.ReasonNotFound}}; !slices.Equal(v.Needs, want) {
-			t.Errorf("it needs %+v, want %+v", v.Needs, want)
+		uses := depend.Edge{From: ref("subnet"), To: ref("vpc"), As: reconcile.Needed}
+		want := []depend.Edge{uses, {From: ref("subnet"), To: ref("route"), As: reconcile.Needed, Unmet: depend.ReasonNotFound}}
+		if edges, hidden := graph.View(ref("subnet")); !slices.Equal(edges, want) || hidden != 0 {
+			t.Errorf("its edges are %+v, want %+v", edges, want)
 		}
-		if v := graph.View(ref("vpc")); !slices.Equal(v.Users, []depend.Ref{ref("subnet")}) || v.Hidden != 0 {
-			t.Errorf("it is used by %+v", v)
+		if edges, hidden := graph.View(ref("vpc")); !slices.Equal(edges, []depend.Edge{uses}) || hidden != 0 {
+			t.Errorf("its edges are %+v, want that of its user", edges)
 		}
 		if _, err := depend.New(s.cache, depend.On(s.cache, needed, nil), &depend.Options{Graph: graph}); err == nil {
 			t.Error("a second tracker of the kind is taken")

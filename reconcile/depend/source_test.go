@@ -59,9 +59,9 @@ func TestSourceThatIsSyncedKnowsWhatObjectsNeed(t *testing.T) {
 			synced: func() {
 				synced++
 				for n := range users {
-					v := graph.View(depend.Ref{Kind: "thing", Key: store.Key{Name: fmt.Sprint("user", n)}})
-					if len(v.Needs) != 1 || v.Needs[0].Unmet != depend.ReasonNotReady {
-						t.Errorf("user%d needs %+v, want one that is not ready", n, v.Needs)
+					edges, _ := graph.View(depend.Ref{Kind: "thing", Key: store.Key{Name: fmt.Sprint("user", n)}})
+					if len(edges) != 1 || edges[0].Unmet != depend.ReasonNotReady {
+						t.Errorf("user%d needs %+v, want one that is not ready", n, edges)
 					}
 				}
 			},
@@ -405,8 +405,9 @@ func TestUserThatWentWhileTheSourceDidNotRunUsesNothing(t *testing.T) {
 		cached := make(chan error, 1)
 		go func() { cached <- s.cache.Run(cacheCtx) }() // ends at stopCache
 		users := func() (names []string) {
-			for _, r := range graph.View(depend.Ref{Kind: "thing", Key: store.Key{Name: "one"}}).Users {
-				names = append(names, r.Key.Name)
+			edges, _ := graph.View(depend.Ref{Kind: "thing", Key: store.Key{Name: "one"}})
+			for _, e := range edges {
+				names = append(names, e.From.Key.Name)
 			}
 			return names
 		}
@@ -491,7 +492,7 @@ func TestNeededObjectThatWentWhileTheSourceDidNotRunIsMissed(t *testing.T) {
 		s.remove("one")
 		settle()
 		live()()
-		if needs := graph.View(depend.Ref{Kind: "thing", Key: user.Key()}).Needs; len(needs) != 2 || needs[0].Unmet != depend.ReasonNotFound {
+		if needs, _ := graph.View(depend.Ref{Kind: "thing", Key: user.Key()}); len(needs) != 2 || needs[0].Unmet != depend.ReasonNotFound {
 			t.Errorf("it needs %+v, want the first not found", needs)
 		}
 		stop()
@@ -634,7 +635,7 @@ func TestRunWithAnOlderObjectLeavesWhatItNeedsNow(t *testing.T) {
 			check(t, p.End(t.Context(), o, reconcile.Result{}, nil, nil))
 		}
 		settle()
-		if users := graph.View(depend.Ref{Kind: "thing", Key: store.Key{Name: "old"}}).Users; len(users) > 0 {
+		if users, _ := graph.View(depend.Ref{Kind: "thing", Key: store.Key{Name: "old"}}); len(users) > 0 {
 			t.Errorf("nothing needs it, and %v use it", users)
 		}
 		woken = 0

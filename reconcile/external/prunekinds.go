@@ -88,7 +88,9 @@ func usedBy(g *depend.Graph, v Pruner) func(store.Key) bool {
 		return needed, hidden
 	})
 	return func(key store.Key) bool {
-		if len(g.View(depend.Ref{Kind: v.kind(), Key: key}).Users) > 0 {
+		of := depend.Ref{Kind: v.kind(), Key: key}
+		edges, _ := g.View(of)
+		if slices.ContainsFunc(edges, func(e depend.Edge) bool { return e.To == of && e.As != reconcile.Owner }) {
 			return true
 		}
 		if v.letters() == LettersKeep {

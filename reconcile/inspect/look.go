@@ -320,9 +320,11 @@ func untilEnd(ctx context.Context, all iter.Seq2[objects.Object, error]) iter.Se
 }
 
 func (l *Looker) needsOf(kind string, key store.Key) (all []need) {
-	for _, n := range l.o.Needs.View(depend.Ref{Kind: kind, Key: key}).Needs {
-		if !n.Watched {
-			all = append(all, need{n.Ref.Kind, n.Ref.Key, n.Unmet})
+	of := depend.Ref{Kind: kind, Key: key}
+	edges, _ := l.o.Needs.View(of)
+	for _, e := range edges {
+		if e.From == of && e.As == reconcile.Needed {
+			all = append(all, need{e.To.Kind, e.To.Key, e.Unmet})
 		}
 	}
 	return all

@@ -51,12 +51,16 @@ func (h *handler) links(kind string, key store.Key) (all []objectLine) {
 	if h.o.Needs == nil {
 		return nil
 	}
-	v := h.o.Needs.View(depend.Ref{Kind: kind, Key: key})
-	for _, l := range v.Needs {
-		all = append(all, objectLine{Kind: l.Ref.Kind, Key: l.Ref.Key, Missing: l.Unmet})
-	}
-	for _, r := range v.Users {
-		all = append(all, objectLine{Kind: r.Kind, Key: r.Key, Needed: true})
+	of := depend.Ref{Kind: kind, Key: key}
+	edges, _ := h.o.Needs.View(of)
+	for _, e := range edges {
+		line := objectLine{Kind: e.To.Kind, Key: e.To.Key, Missing: e.Unmet}
+		if e.From != of {
+			line = objectLine{Kind: e.From.Kind, Key: e.From.Key, Needed: true}
+		}
+		if e.As != reconcile.Owner && !slices.Contains(all, line) {
+			all = append(all, line)
+		}
 	}
 	return all
 }
