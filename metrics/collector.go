@@ -58,7 +58,7 @@ type counting = interface {
 }
 
 type reporting = interface {
-	Snapshot() external.InventorySnapshot
+	Snapshot() introspect.Inventory[external.Report]
 }
 
 // New makes a collector of everything that m runs, also of what is registered
@@ -111,7 +111,7 @@ func (c *Collector) AddExternal(r interface{ Stats() introspect.External }) erro
 // AddInventory adds an *external.Inventory: its calls, and from its first report on what
 // that found. It fails on nil and on a kind that was added before.
 func (c *Collector) AddInventory(v interface {
-	Snapshot() external.InventorySnapshot
+	Snapshot() introspect.Inventory[external.Report]
 },
 ) error {
 	return addTo(c, &c.inventories, v, "AddInventory", func(v reporting) string { return v.Snapshot().Kind })
@@ -519,7 +519,7 @@ func outside(s sink, e introspect.External) {
 	s.count(externalDrift, e.Drifted, e.Kind)
 }
 
-func inventory(s sink, v external.InventorySnapshot) {
+func inventory(s sink, v introspect.Inventory[external.Report]) {
 	s.count(inventoryLists, v.Lists, v.Kind)
 	s.count(inventoryFailed, v.Failed, v.Kind)
 	s.count(inventoryGets, v.Gets, v.Kind)

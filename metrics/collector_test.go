@@ -542,17 +542,17 @@ func (s *shown) Snapshot() cache.Snapshot {
 
 type fixed struct {
 	stats    introspect.External
-	snapshot external.InventorySnapshot
+	snapshot introspect.Inventory[external.Report]
 }
 
-func (f fixed) Stats() introspect.External           { return f.stats }
-func (f fixed) Snapshot() external.InventorySnapshot { return f.snapshot }
+func (f fixed) Stats() introspect.External                      { return f.stats }
+func (f fixed) Snapshot() introspect.Inventory[external.Report] { return f.snapshot }
 
 func TestExternalCallsDriftAndOrphansAreShown(t *testing.T) {
 	c := metrics.New(nil)
 	v := &fixed{
 		stats:    introspect.External{Kind: "Disk", Drifted: 3, Calls: map[string]introspect.Calls{"update": {OK: 5, Throttled: 2, Failed: 1}}},
-		snapshot: external.InventorySnapshot{Kind: "Disk", Lists: 4, Failed: 3, Gets: 2, Served: 100, Held: "restored"},
+		snapshot: introspect.Inventory[external.Report]{Kind: "Disk", Lists: 4, Failed: 3, Gets: 2, Served: 100, Held: "restored"},
 	}
 	if err := errors.Join(c.AddExternal(v), c.AddInventory(v)); err != nil {
 		t.Fatal(err)

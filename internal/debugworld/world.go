@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tendhq/tend/internal/introspect"
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/queue/ratelimit"
 	"github.com/tendhq/tend/reconcile"
@@ -51,8 +52,8 @@ type World struct {
 }
 
 // Snapshot implements debug.Inventory.
-func (w *World) Snapshot() external.InventorySnapshot {
-	return external.InventorySnapshot{Kind: "bucket", Listed: 3, Report: w.Report, Held: ""}
+func (w *World) Snapshot() introspect.Inventory[external.Report] {
+	return introspect.Inventory[external.Report]{Kind: "bucket", Listed: 3, Report: w.Report, Held: ""}
 }
 
 func must[T any](x T, err error) T {

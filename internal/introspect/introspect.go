@@ -205,3 +205,16 @@ type Budget struct {
 	Down      uint64 // of these, not answered, or with an error of the endpoint's own
 	Refused   uint64 // not made, for want of budget
 }
+
+// Inventory is what an inventory of external resources shows of itself. Report is an
+// external.Report, the newest; nil before the first.
+type Inventory[Report any] struct {
+	Kind   string
+	Listed int    // resources on the newest list
+	Lists  uint64 // lists made, failed ones included
+	Failed uint64 // of these, failed; those that found the budget used up are not counted
+	Gets   uint64 // single resources read, whole or in part
+	Served uint64 // looks that cost no call
+	Held   string // why Prune is refused; empty: it is not
+	Report *Report
+}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/tendhq/tend/internal/endless"
+	"github.com/tendhq/tend/internal/introspect"
 	"github.com/tendhq/tend/store"
 )
 
@@ -244,24 +245,12 @@ func (v *Inventory[S, T, R]) pruneOne(ctx context.Context, f Finding, used func(
 	return true, nil
 }
 
-// InventorySnapshot is what an Inventory shows of itself.
-type InventorySnapshot struct {
-	Kind   string
-	Listed int    // resources on the newest list
-	Lists  uint64 // lists made, failed ones included
-	Failed uint64 // of these, failed; those that found the budget used up are not counted
-	Gets   uint64 // single resources read, whole or in part
-	Served uint64 // looks that cost no call
-	Held   string // why Prune is refused; empty: it is not
-	Report *Report
-}
-
 // Snapshot is what the inventory did and found, with the newest report, which
 // is nil before the first.
-func (v *Inventory[S, T, R]) Snapshot() InventorySnapshot {
+func (v *Inventory[S, T, R]) Snapshot() introspect.Inventory[Report] {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	s := InventorySnapshot{
+	s := introspect.Inventory[Report]{
 		Kind: v.o.Store.Kind(), Listed: len(v.list.byID), Held: v.heldLocked(),
 		Lists: v.calls.lists, Failed: v.calls.failed, Gets: v.calls.gets, Served: v.calls.served,
 	}

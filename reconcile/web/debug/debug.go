@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/internal/body"
+	"github.com/tendhq/tend/internal/introspect"
 	"github.com/tendhq/tend/internal/origin"
 	"github.com/tendhq/tend/queue/ratelimit"
 	"github.com/tendhq/tend/reconcile"
@@ -71,7 +72,7 @@ type Options struct {
 
 // Inventory is an *external.Inventory of any types, or something like it.
 type Inventory interface {
-	Snapshot() external.InventorySnapshot
+	Snapshot() introspect.Inventory[external.Report]
 }
 
 // Section is a table of the program's own.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/tendhq/tend/internal/introspect"
 	"github.com/tendhq/tend/reconcile/external"
 )
 
@@ -36,7 +37,7 @@ func findings(r *external.Report, list string) ([]external.Finding, bool) {
 	return nil, false
 }
 
-func inventoryOf(s external.InventorySnapshot) inventoryView {
+func inventoryOf(s introspect.Inventory[external.Report]) inventoryView {
 	v := inventoryView{Kind: s.Kind, Listed: s.Listed, Held: s.Held, Findings: map[string]int{}}
 	if r := s.Report; r != nil {
 		v.At, v.Declared, v.Ours, v.Foreign = r.Listed, r.Declared, r.Ours, r.Foreign

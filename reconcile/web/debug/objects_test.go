@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tendhq/tend/internal/introspect"
 	"github.com/tendhq/tend/reconcile/external"
 	"github.com/tendhq/tend/reconcile/web/debug"
 	"github.com/tendhq/tend/store"
@@ -251,7 +252,7 @@ type held struct {
 	reason string
 }
 
-func (i *held) Snapshot() external.InventorySnapshot {
+func (i *held) Snapshot() introspect.Inventory[external.Report] {
 	s := i.world.Snapshot()
 	s.Held = i.reason
 	return s
