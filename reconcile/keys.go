@@ -20,14 +20,6 @@ import (
 // of a key is taken. [Inspect] gives it. Its methods are safe for concurrent use; those with a
 // context may take long where there are many keys.
 type Inspection interface {
-	Name() string
-	// Counts is Snapshot().Runs, and may be called often.
-	Counts() introspect.Counts
-	// SetWorkers and Snapshot are those of the Controller.
-	SetWorkers(n int) error
-	Snapshot() introspect.Controller
-	// QueueStats is Queue().Stats().
-	QueueStats() queue.Stats
 	// Keys gives some of the keys in the queue: those whose printed form contains a text,
 	// and with o.Failed those that are Failing. What it costs is said at
 	// queue.Queue.Page; ctx bounds it.
@@ -39,27 +31,8 @@ type Inspection interface {
 	// a whole, which can be paused and resumed. Why is shown as the reason. It fails
 	// with ErrNoKey if the key cannot be found or read, and as Controller.Kick does.
 	Do(ctx context.Context, a Action, printed, why string) error
-	// Leases are those that the controller runs under; none if it needs none.
-	Leases() []introspect.Lease
-	// LeaseOf is the lease under which a key runs; not ok: it needs none, the text names
-	// no key, or Options.Hash failed. Of keys that cannot be read from their printed form
-	// only those in the queue are found, and none are on a server that does not hold
-	// their lease.
-	LeaseOf(ctx context.Context, printed string) (l introspect.Lease, ok bool)
-	// Stack returns where the run of a printed key stands now: one line per call, the
-	// innermost first, with function, file and line and without values. ok is false if
-	// this process does not run the key, or if the reconciler has replaced its
-	// goroutine's labels (runtime/pprof.Do). It looks at every goroutine of the process.
-	Stack(printed string) (stack string, ok bool)
-	// KeepRuns has the controller keep when the last twenty runs of each key ended, how
-	// long they took and how they ended, for RecentRuns: of at most 4,096 keys, in 1.5 MB
-	// and the keys. Without it nothing is kept. A run costs a lock and the search of a
-	// map more, about 100 ns. A second call changes nothing.
-	KeepRuns()
-	// RecentRuns returns the last runs, at most twenty and the newest first, of the key
-	// that is printed like that: none before KeepRuns, and none of a key whose record has
-	// made place. ctx bounds the search for the key.
-	RecentRuns(ctx context.Context, printed string) []introspect.Ended
+	// Inspector is what the page and the metrics of tend ask besides, and changes with them.
+	introspect.Inspector
 }
 
 // Inspect gives the Inspection of a controller of any type of keys; not ok: r is none, or

@@ -1,16 +1,52 @@
 // Package introspect has what the page, the API, the metrics and the verdict read of a
-// program: plain values, which the packages that have the state fill in. A program of a user
-// reads pages and metrics, and asks for a key with reconcile.Inspection.Key; what these values
-// say changes with the page.
+// program: plain values, which the packages that have the state fill in, and the Inspector that
+// gives those of a controller. A program of a user reads pages and metrics, and asks for a key
+// with reconcile.Inspection.Key; what these values say changes with the page.
 package introspect
 
 import (
+	"context"
 	"time"
 
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/queue/ratelimit"
 	"github.com/tendhq/tend/store"
 )
+
+// Inspector is a controller of any type of keys, whose printed form is that of
+// reconcile.Inspection. Its methods are safe for concurrent use; those with a context may take
+// long where there are many keys.
+type Inspector interface {
+	Name() string
+	// Counts is Snapshot().Runs, and may be called often.
+	Counts() Counts
+	// SetWorkers and Snapshot are those of the reconcile.Controller.
+	SetWorkers(n int) error
+	Snapshot() Controller
+	// QueueStats is Queue().Stats().
+	QueueStats() queue.Stats
+	// Leases are those that the controller runs under; none if it needs none.
+	Leases() []Lease
+	// LeaseOf is the lease under which a key runs; not ok: it needs none, the text names
+	// no key, or Options.Hash failed. Of keys that cannot be read from their printed form
+	// only those in the queue are found, and none are on a server that does not hold
+	// their lease.
+	LeaseOf(ctx context.Context, printed string) (l Lease, ok bool)
+	// Stack returns where the run of a printed key stands now: one line per call, the
+	// innermost first, with function, file and line and without values. ok is false if
+	// this process does not run the key, or if the reconciler has replaced its
+	// goroutine's labels (runtime/pprof.Do). It looks at every goroutine of the process.
+	Stack(printed string) (stack string, ok bool)
+	// KeepRuns has the controller keep when the last twenty runs of each key ended, how
+	// long they took and how they ended, for RecentRuns: of at most 4,096 keys, in 1.5 MB
+	// and the keys. Without it nothing is kept. A run costs a lock and the search of a
+	// map more, about 100 ns. A second call changes nothing.
+	KeepRuns()
+	// RecentRuns returns the last runs, at most twenty and the newest first, of the key
+	// that is printed like that: none before KeepRuns, and none of a key whose record has
+	// made place. ctx bounds the search for the key.
+	RecentRuns(ctx context.Context, printed string) []Ended
+}
 
 // Controller is the state of a controller at a moment. Keys are in their printed form.
 type Controller struct {
