@@ -204,7 +204,7 @@ func (o *FromOptions[S, T]) isFor(k *kernel[Request], obj *store.Object[S, T]) b
 func follow[K comparable, S, T any](ctx context.Context, c *cache.Cache[S, T], to *outlet[K], each func(ch cache.Change[S, T], gained []int) error) error {
 	var gained []int
 	synced := false
-	for ch, err := range c.ChangesAgain(ctx, to.feed.Again()) {
+	for ch, err := range c.Changes(ctx, to.feed.Again()) {
 		switch {
 		case ctx.Err() != nil:
 			return nil

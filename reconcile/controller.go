@@ -65,12 +65,12 @@ func NewBatch[K comparable](name string, r BatchReconciler[K], o *Options[K]) (*
 	return c, nil
 }
 
-// remember has r told of keys that have left or were removed, if it is a Forgetter or a Sweeper.
+// remember has r told of keys that have left or were removed, if it is a Forgetter or a sweeper.
 func (k *kernel[K]) remember(r any) {
 	if f, ok := r.(Forgetter[K]); ok {
 		k.forgets = append(k.forgets, f)
 	}
-	if s, ok := r.(Sweeper[K]); ok {
+	if s, ok := r.(sweeper[K]); ok {
 		k.sweeps = append(k.sweeps, s)
 	}
 }

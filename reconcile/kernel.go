@@ -29,7 +29,7 @@ type kernel[K comparable] struct {
 	rec     Reconciler[K]
 	batch   BatchReconciler[K] // instead of rec
 	forgets []Forgetter[K]     // the reconciler and its middleware, as far as they remember keys
-	sweeps  []Sweeper[K]       // the same, as far as they remember keys that wait
+	sweeps  []sweeper[K]       // the same, as far as they remember keys that wait
 	o       Options[K]
 	q       *queue.Queue[K]
 	epoch   time.Time // times of runs are counted from here

@@ -117,9 +117,12 @@ type Options[K comparable] struct {
 	Logger *slog.Logger
 }
 
-// Cached is what a controller needs to know of a cache; *cache.Cache is one. All methods
-// are safe for concurrent use, and none but Run blocks.
-type Cached interface {
+// Cached is a cache of any kind: *cache.Cache is one.
+type Cached interface{ cached }
+
+// cached is what a controller needs to know of a cache. All methods are safe for concurrent
+// use, and none but Run blocks.
+type cached interface {
 	// Name is the cache's name, for logs and snapshots.
 	Name() string
 	// Kind is the kind of the objects in the cache.

@@ -47,10 +47,10 @@ type Forgetter[K comparable] interface {
 	Forget(left func(key K) bool)
 }
 
-// A Sweeper is a Reconciler, BatchReconciler or middleware that remembers keys which wait to
+// A sweeper is a Reconciler, BatchReconciler or middleware that remembers keys which wait to
 // run again. Like a [Forgetter] it is found by itself; a Reconciler that wraps one has to
 // pass the call on.
-type Sweeper[K comparable] interface {
+type sweeper[K comparable] interface {
 	// Sweep is to drop every remembered key that queued reports false for: the queue does
 	// not know it any more, since it was removed. It is called once a minute, while keys
 	// run, and should be quick; queued takes a lock of the queue for a moment. A panic is

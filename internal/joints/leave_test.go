@@ -75,8 +75,8 @@ func TestEachSequenceCanBeLeftAtAnyElement(t *testing.T) {
 			"Backend.Watch":          changes(b.Watch(ctx, "thing", 0)),
 			"Cache.All":              anys(seen.All()),
 			"Index.Get":              anys(bySize.Get("0")),
-			"Cache.Changes":          firsts(seen.Changes(ctx)),
-			"Cache.ChangesAgain":     firsts(seen.ChangesAgain(ctx, again)),
+			"Cache.Changes":          firsts(seen.Changes(ctx, nil)),
+			"Cache.Changes, again":   firsts(seen.Changes(ctx, again)),
 			"objects.Of.All":         firsts(objects.Of(things).All(ctx, store.Selector{})),
 			"objects.Of.Watch":       firsts(objects.Of(things).Watch(ctx, 0)),
 			"objects.OfCache.All":    firsts(objects.OfCache(seen).All(ctx, store.Selector{})),
@@ -98,7 +98,7 @@ func TestEachSequenceCanBeLeftAtAnyElement(t *testing.T) {
 				}
 			}
 		}
-		for ch := range seen.Changes(ctx) { // what was there, and then what comes
+		for ch := range seen.Changes(ctx, nil) { // what was there, and then what comes
 			if ch.Synced {
 				if _, err := things.Create(ctx, &thing{Meta: store.Meta{Name: "new"}}); err != nil {
 					t.Error(err)

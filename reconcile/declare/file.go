@@ -423,7 +423,7 @@ func (f *File[S, T]) Follow(ctx context.Context, changed func()) {
 		delete(f.followers, w)
 		f.mu.Unlock()
 	}()
-	for _, err := range f.cache.Changes(ctx) {
+	for _, err := range f.cache.Changes(ctx, nil) {
 		if err != nil {
 			return // ctx ended
 		}

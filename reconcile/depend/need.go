@@ -236,7 +236,7 @@ func (k needed[NS, NT]) release(ctx context.Context, finalizer string, key store
 }
 
 func (k needed[NS, NT]) changes(ctx context.Context, each func(store.Key), synced func()) error {
-	for ch, err := range k.cache.Changes(ctx) {
+	for ch, err := range k.cache.Changes(ctx, nil) {
 		switch {
 		case err != nil:
 			return err

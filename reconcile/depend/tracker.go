@@ -264,7 +264,7 @@ func (t *Tracker[S, T]) begin() {
 
 // followUsers notes which users have changed, and counts their holds.
 func (t *Tracker[S, T]) followUsers(ctx context.Context, listed func()) error {
-	for ch, err := range t.users.Changes(ctx) {
+	for ch, err := range t.users.Changes(ctx, nil) {
 		switch {
 		case err != nil:
 			return err

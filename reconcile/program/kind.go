@@ -465,7 +465,7 @@ func (k *Kind[S, T]) Follow(ctx context.Context, changed func()) {
 	defer looking.Wait()
 	defer stop()
 	looking.Go(func() { k.followUndecodable(ctx, changed) })
-	for _, err := range k.cache.Changes(ctx) {
+	for _, err := range k.cache.Changes(ctx, nil) {
 		if err != nil {
 			return // ctx ended
 		}

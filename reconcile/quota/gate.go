@@ -72,7 +72,7 @@ func (l limited[K]) Forget(left func(key K) bool) {
 	}
 }
 
-// Sweep implements reconcile.Sweeper: a key that was removed from the queue does not come
+// Sweep is called by the kernel, which finds it by its form: a key that was removed from the queue does not come
 // back for what it owes. One that waits does, however long the line is: were it forgotten,
 // it would be refused when its turn comes, and go to the end of the line.
 func (l limited[K]) Sweep(queued func(key K) bool) {

@@ -200,7 +200,7 @@ func record(t *testing.T, c *cache.Cache[spec, status], gate chan struct{}) *tap
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		for ch, err := range c.Changes(ctx) {
+		for ch, err := range c.Changes(ctx, nil) {
 			if err != nil {
 				p.err = err
 				return

@@ -26,7 +26,7 @@ type Change[S, T any] struct {
 	// Left says that New is nil because the cache does not hold the object's shard any
 	// more, not because the object is gone.
 	Left bool
-	// Again marks the beginning of a list that was asked for (Cache.ChangesAgain), and
+	// Again marks the beginning of a list that was asked for (Cache.Changes), and
 	// carries nothing else.
 	Again bool
 	// Synced marks the end of the initial objects, and of each list that was asked for. It
@@ -76,15 +76,12 @@ func (ch Change[S, T]) LogValue() slog.Value {
 // The sequence ends when the loop is left, or with ctx: then the last pair
 // carries context.Cause(ctx). It does not end with Run: while Run is not
 // running, there is nothing to yield.
-func (c *Cache[S, T]) Changes(ctx context.Context) iter.Seq2[Change[S, T], error] {
-	return c.ChangesAgain(ctx, nil)
-}
-
-// ChangesAgain is Changes for a consumer that may need all objects once more. For each value
-// that again gives, it yields an Again marker, everything the cache holds (Initial), and a
+//
+// A consumer may need all objects once more. For each value that again gives, which may be nil, it
+// gets an Again marker, everything the cache holds (Initial), and a
 // Synced marker. Such a list has its place among the changes: it shows exactly what the
 // changes before it have led to, and those after it begin with what it shows.
-func (c *Cache[S, T]) ChangesAgain(ctx context.Context, again <-chan struct{}) iter.Seq2[Change[S, T], error] {
+func (c *Cache[S, T]) Changes(ctx context.Context, again <-chan struct{}) iter.Seq2[Change[S, T], error] {
 	return func(yield func(Change[S, T], error) bool) {
 		c.core.changes(ctx, again, func(ch change, err error) bool {
 			return yield(Change[S, T]{ch.Key, typed[S, T](ch.Old), typed[S, T](ch.New), ch.Revision, ch.Initial, ch.Left, ch.Again, ch.Synced}, err)

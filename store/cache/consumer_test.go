@@ -84,7 +84,7 @@ func TestConsumerThatLeavesEarlyIsForgotten(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		left := make(chan error)
 		go func() {
-			for _, err := range c.Changes(ctx) {
+			for _, err := range c.Changes(ctx, nil) {
 				left <- err
 			}
 		}()
@@ -188,7 +188,7 @@ func TestConsumerThatLeavesIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, c := start(t, nil)
 		f.send(snapshot(2, put(at(1, "a")), put(at(2, "b"))), end(2))
-		for ch, err := range c.Changes(t.Context()) {
+		for ch, err := range c.Changes(t.Context(), nil) {
 			if err != nil || !ch.Initial {
 				t.Errorf("got %v, %v; want an initial object", ch, err)
 			}
@@ -293,7 +293,7 @@ func TestConsumerWhoseContextEndsHearsNothingMore(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		defer cancel(nil)
 		gone, changed := errors.New("gone"), 0
-		for ch, err := range c.Changes(ctx) {
+		for ch, err := range c.Changes(ctx, nil) {
 			switch {
 			case err != nil:
 				if !errors.Is(err, gone) || changed != 1 {

@@ -211,7 +211,7 @@ func follow(t *testing.T, c *cache.Cache[spec, status]) func() map[store.Key]sto
 		defer close(ended)
 		again := make(chan struct{}, 1)
 		changes, left := 0, -1 // objects that the present list lacks; -1: there is none
-		for ch, err := range c.ChangesAgain(t.Context(), again) {
+		for ch, err := range c.Changes(t.Context(), again) {
 			if err != nil {
 				return
 			}

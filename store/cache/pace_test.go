@@ -204,7 +204,7 @@ func TestReopeningIsPaced(t *testing.T) {
 					}
 					running.Go(func() { _ = cc.Run(ctx) })
 					running.Go(func() {
-						for ch, err := range cc.Changes(ctx) {
+						for ch, err := range cc.Changes(ctx, nil) {
 							if err == nil && ch.New != nil && ch.New.Name != "zero" {
 								seen <- ch.New.Name
 							}

@@ -215,7 +215,7 @@ func followAt(t *testing.T, c *cache.Cache[spec, status], pause time.Duration) f
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		for ch, err := range c.Changes(t.Context()) {
+		for ch, err := range c.Changes(t.Context(), nil) {
 			if err != nil {
 				return
 			}

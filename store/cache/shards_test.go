@@ -119,7 +119,7 @@ func (w *sharded) consume(pause time.Duration) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		for ch, err := range w.c.Changes(ctx) {
+		for ch, err := range w.c.Changes(ctx, nil) {
 			if err != nil {
 				return
 			}
@@ -599,7 +599,7 @@ func TestAWatchThatIsLateDoesNotCoverTheList(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			for ch, err := range w.c.Changes(ctx) {
+			for ch, err := range w.c.Changes(ctx, nil) {
 				if err == nil && !ch.Initial && !ch.Synced {
 					t.Errorf("after the list, which is newer: %v at %d", ch.Key, ch.Revision)
 				}
@@ -1065,7 +1065,7 @@ func TestObjectThatIsAnotherWhenItsShardComesBack(t *testing.T) {
 		var all sync.WaitGroup
 		ctx, cancel := context.WithCancel(t.Context())
 		all.Go(func() { // ends at cancel
-			for ch, err := range w.c.Changes(ctx) {
+			for ch, err := range w.c.Changes(ctx, nil) {
 				if err != nil {
 					return
 				}

@@ -172,7 +172,7 @@ func TestSnapshotTellsSinceWhenAConsumerIsBehind(t *testing.T) {
 		defer func() { cancel(); <-ended }()
 		go func() { // ended by cancel, and waited for above
 			defer close(ended)
-			for ch := range c.Changes(ctx) {
+			for ch := range c.Changes(ctx, nil) {
 				if ch.New != nil {
 					<-goOn
 				}

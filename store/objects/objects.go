@@ -52,13 +52,6 @@ type Kind interface {
 	Answer(ctx context.Context, k store.Key, a Answer, externalName string) (Object, error)
 }
 
-// Rewriter is a [Kind] that has its Go type: [Of] and [OfCache] make one, [Bare] does not.
-type Rewriter interface {
-	Kind
-	// Rewrite is [store.Rewrite].
-	Rewrite(ctx context.Context) (int, error)
-}
-
 // Object is one object of any kind. It is read-only.
 type Object struct {
 	Kind string
@@ -121,7 +114,7 @@ func (k *kind[S, T]) partial() bool { return k.cache != nil && k.cache.Shards() 
 
 func (k *kind[S, T]) Kind() string { return k.store.Kind() }
 
-// Rewrite implements [Rewriter].
+// Rewrite is [store.Rewrite]. [Bare] kinds, which have no Go type, do not have it.
 func (k *kind[S, T]) Rewrite(ctx context.Context) (int, error) { return store.Rewrite(ctx, k.store) }
 
 func (k *kind[S, T]) object(o *store.Object[S, T]) Object { return k.state(o).WithTexts() }

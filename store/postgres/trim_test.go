@@ -314,7 +314,7 @@ func TestServerThatIsLateLosesNothingByATrim(t *testing.T) {
 			running.Go(func() { _ = c.Run(ctx) })
 			told := make(chan string, 100)
 			running.Go(func() {
-				for ch := range c.Changes(ctx) {
+				for ch := range c.Changes(ctx, nil) {
 					if ch.New == nil && ch.Old != nil {
 						told <- "deleted " + ch.Old.Name
 					}

@@ -571,7 +571,9 @@ func (r *command) rewrite(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	typed, ok := k.(objects.Rewriter)
+	typed, ok := k.(interface {
+		Rewrite(ctx context.Context) (int, error)
+	})
 	if !ok {
 		return fmt.Errorf("%w: rewrite %s", objects.ErrBare, args[0])
 	}

@@ -213,7 +213,7 @@ func (e *end) await(what string, is func(o *thing) bool) {
 	defer cancel()
 	var last *thing
 	listed := false
-	for ch, err := range e.cache.Changes(ctx) {
+	for ch, err := range e.cache.Changes(ctx, nil) {
 		switch {
 		case err != nil:
 			e.t.Fatalf("%s: %v; the object: %+v", what, err, last)
