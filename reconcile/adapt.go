@@ -33,7 +33,7 @@ func (a *adaptive) next(n int, all introspect.Counts, took time.Duration, waitin
 
 // follow has the number of workers follow a, until ctx ends.
 func (p *pool[K]) follow(ctx context.Context, a *adaptive) {
-	for sleep.For(ctx, a.Interval) {
+	for sleep.For(ctx, a.interval) {
 		all, took := p.totals()
 		waiting := p.k.q.Len() > 0
 		p.change(func() {

@@ -1,6 +1,11 @@
 package reconcile
 
-import "github.com/tendhq/tend/internal/introspect"
+import (
+	"time"
+
+	"github.com/tendhq/tend/internal/introspect"
+	"github.com/tendhq/tend/queue"
+)
 
 // Remembered is of how many keys the controller still remembers what they wrote.
 func Remembered[K comparable](c *Controller[K]) int { return int(c.writes.n.Load()) }
@@ -37,3 +42,13 @@ var ErrSourceRunning = errSourceRunning
 var ErrNameTaken = errNameTaken
 
 type LeftoverError = leftoverError
+
+func (o *MapOptions[S, T]) SetBackoff(b queue.Backoff) *MapOptions[S, T] {
+	o.backoff = b
+	return o
+}
+
+func (a *Adapt) SetInterval(d time.Duration) *Adapt {
+	a.interval = d
+	return a
+}

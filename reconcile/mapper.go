@@ -45,8 +45,7 @@ type MapOptions[S, T any] struct {
 	// it fails once more it waits for as long as it would have without the change. It is for
 	// changes that come again and again. Without Urgent it means nothing.
 	KeepAttempts bool
-	// Backoff is how long a failed mapping waits. Default: queue.Backoff's.
-	Backoff queue.Backoff
+	backoff      queue.Backoff // how long a failed mapping waits; the zero value but in tests
 }
 
 // MapWith is Map with options; nil is the defaults.
@@ -89,7 +88,7 @@ type mapping[K comparable, S, T any] struct {
 }
 
 func runMapping[K comparable, S, T any](ctx context.Context, c *cache.Cache[S, T], to *outlet[K], m Mapper[K, S, T], o MapOptions[S, T]) error {
-	q, err := queue.New(&queue.Options[store.Key]{Name: c.Name() + " mapper", Policy: o.Backoff.Policy(), Shards: 1})
+	q, err := queue.New(&queue.Options[store.Key]{Name: c.Name() + " mapper", Policy: o.backoff.Policy(), Shards: 1})
 	if err != nil {
 		return err
 	}

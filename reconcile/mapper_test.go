@@ -167,7 +167,7 @@ func TestFailedMappingIsRetriedAndLosesNothing(t *testing.T) {
 					panic("mapper")
 				}
 				return byRef(ctx, old, now)
-			}, &reconcile.MapOptions[spec, status]{Backoff: exactly(time.Second)})
+			}, new(reconcile.MapOptions[spec, status]).SetBackoff(exactly(time.Second)))
 		})
 		create(t, g.s, "a", ref("x"))
 		g.start(t)
@@ -210,7 +210,7 @@ func TestFailedMappingBehindAWrappedSinkIsReported(t *testing.T) {
 					return nil, errBoom
 				}
 				return byRef(ctx, old, now)
-			}, &reconcile.MapOptions[spec, status]{Backoff: exactly(time.Minute)})
+			}, new(reconcile.MapOptions[spec, status]).SetBackoff(exactly(time.Minute)))
 			inner := src.Run
 			src.Run = func(ctx context.Context, to reconcile.Sink[store.Key]) error {
 				return inner(ctx, reporting{to, to.(reconcile.Reporter)})
@@ -250,7 +250,7 @@ func TestMapperSeesTheNewestAndTheOldestNotMapped(t *testing.T) {
 					return nil, errBoom
 				}
 				return byRef(ctx, old, now)
-			}, &reconcile.MapOptions[spec, status]{Backoff: exactly(10 * time.Second)})
+			}, new(reconcile.MapOptions[spec, status]).SetBackoff(exactly(10*time.Second)))
 		})
 		create(t, g.s, "a", ref("old"))
 		g.start(t)

@@ -274,7 +274,7 @@ func (o *Options[K]) grace() time.Duration {
 }
 
 // Adapt lets the number of workers follow what the other side can take, by
-// additive increase and multiplicative decrease, as TCP does: after an interval
+// additive increase and multiplicative decrease, as TCP does: after 5 s
 // with a throttled run, or with a mean run time above Latency, there are half as
 // many; after one without, in which keys were waiting, one more.
 type Adapt struct {
@@ -284,13 +284,13 @@ type Adapt struct {
 	// Latency is the mean time of a run above which the other side counts as
 	// overloaded. Default: it does not count.
 	Latency time.Duration
-	// Interval is how often the number is thought over. Default 5 s.
-	Interval time.Duration
+
+	interval time.Duration // how often the number is thought over; 5 s but in tests
 }
 
 func (a *Adapt) complete(workers int) error {
 	switch {
-	case min(a.Min, a.Max) < 0 || min(a.Latency, a.Interval) < 0:
+	case min(a.Min, a.Max) < 0 || a.Latency < 0:
 		return fmt.Errorf("Adapt has a negative field: %+v", *a)
 	case max(a.Min, a.Max) > maxWorkers:
 		return fmt.Errorf("Adapt wants %d to %d workers, at most %d can be had", a.Min, a.Max, maxWorkers)
@@ -299,6 +299,6 @@ func (a *Adapt) complete(workers int) error {
 	}
 	a.Min = cmp.Or(a.Min, 1)
 	a.Max = cmp.Or(a.Max, max(min(8*workers, maxWorkers), a.Min))
-	a.Interval = cmp.Or(a.Interval, 5*time.Second)
+	a.interval = cmp.Or(a.interval, 5*time.Second)
 	return nil
 }

@@ -1383,7 +1383,7 @@ func TestMapBehindASinkKeepsWhatWaitsWhenAShardIsGained(t *testing.T) {
 				return nil, errBoom
 			}
 			return byRef(ctx, old, now)
-		}, &reconcile.MapOptions[spec, status]{Backoff: exactly(time.Minute)})
+		}, new(reconcile.MapOptions[spec, status]).SetBackoff(exactly(time.Minute)))
 		inner, lives := src.Run, 0
 		src.Run = func(ctx context.Context, to reconcile.Sink[store.Key]) error {
 			lives++

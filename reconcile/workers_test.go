@@ -163,7 +163,7 @@ func TestWorkersFollowThrottlingAndLatency(t *testing.T) {
 			return result{RequeueAfter: time.Millisecond}, nil
 		})
 		c := newController(t, r, &reconcile.Options[int]{
-			Workers: 2, Adapt: &reconcile.Adapt{Max: 6, Latency: 5 * time.Second, Interval: 30 * time.Second},
+			Workers: 2, Adapt: (&reconcile.Adapt{Max: 6, Latency: 5 * time.Second}).SetInterval(30 * time.Second),
 		})
 		for k := range 100 {
 			add(t, c, k)

@@ -127,7 +127,7 @@ func (p provider) keep(zones *Zones) (*Inventory, *external.Reconciler[Spec, str
 		DeleteFunc: func(ctx context.Context, z *Zone) error { return p.delete(ctx, z.Name) },
 	}), &external.Options[Spec, struct{}]{
 		Naming: external.ByUs, ExclusiveCreate: true,
-		DeleteLimit: external.DeleteLimit{Count: 100},
+		DeleteLimit: 100,
 		Changes:     external.LogChanges(nil),
 	})
 	return inventory, reconciler, err

@@ -12,27 +12,12 @@ import (
 	"github.com/tendhq/tend/store"
 )
 
-// DeleteLimit is the blast radius of deletions of objects: how many resources may be
-// deleted in a window of time before the rest waits for an operator's word.
-//
-// Each process counts its own deletions, in memory. The count begins at zero with each
-// start of the process, and a server that takes keys over does not know what the one
-// before deleted: n servers delete up to n times Count in a Window, and more after restarts.
-// When one of them goes beyond its count, it records in the store that deletions are held.
-// That counts for every server, and for processes that start later.
-type DeleteLimit struct {
-	// Count is how many resources one process deletes within Window at most. Zero:
-	// there is no limit. A deletion that is tried again counts once.
-	Count int
-	// Window is the time that Count is for; zero: 1 hour.
-	Window time.Duration
-}
-
 // deleteHoldKind is the kind of the records that hold deletions, one for each kind of
 // objects, named like that; see [Reconciler.AllowDeletes].
 const deleteHoldKind = "_deletehold"
 
-const defaultDeleteWindow = time.Hour
+// deleteWindow is the time that Options.DeleteLimit is for.
+const deleteWindow = time.Hour
 
 // deleteHold is what the store remembers, for all servers and for processes that come
 // later.
@@ -47,7 +32,7 @@ const deleteBlock = 64
 
 // deletions counts what a process has deleted lately.
 type deletions struct {
-	limit DeleteLimit
+	limit int // Options.DeleteLimit
 
 	mu    sync.Mutex          // guards what follows; not held during calls to the store
 	begun map[string]deletion // by uid; begun or looked at within the window
@@ -68,7 +53,7 @@ func (d *deletions) count(uid string, held bool) (allowed bool) {
 		return true
 	}
 	switch {
-	case !held && d.latelyLocked(now) < d.limit.Count:
+	case !held && d.latelyLocked(now) < d.limit:
 	case d.more > 0:
 		d.more--
 	default:
@@ -84,14 +69,14 @@ func (d *deletions) count(uid string, held bool) (allowed bool) {
 // latelyLocked is how many deletions count, or more where that is below the limit. It
 // forgets those that are over.
 func (d *deletions) latelyLocked(now time.Time) (n int) {
-	if len(d.begun) < d.limit.Count { // or each deletion would go through all
+	if len(d.begun) < d.limit { // or each deletion would go through all
 		return len(d.begun)
 	}
 	for uid, known := range d.begun {
 		switch {
-		case now.Sub(known.seen) >= d.limit.Window:
+		case now.Sub(known.seen) >= deleteWindow:
 			delete(d.begun, uid)
-		case now.Sub(known.begun) < d.limit.Window:
+		case now.Sub(known.begun) < deleteWindow:
 			n++
 		}
 	}
@@ -108,7 +93,7 @@ func (d *deletions) allow(n int) {
 // What goes beyond the limit is held by a record in the store, for every server, until
 // an operator's word.
 func (r *Reconciler[S, T]) mayDelete(ctx context.Context, uid string) (held string, err error) {
-	if r.deletes.limit.Count == 0 {
+	if r.deletes.limit == 0 {
 		return "", nil
 	}
 	for {
@@ -126,7 +111,7 @@ func (r *Reconciler[S, T]) mayDelete(ctx context.Context, uid string) (held stri
 		case hold.Held != "":
 			return hold.Held, nil
 		default:
-			next.Held = fmt.Sprintf("more than %d resources would have been deleted within %v, the rest waits for an operator", r.deletes.limit.Count, r.deletes.limit.Window)
+			next.Held = fmt.Sprintf("more than %d resources would have been deleted within %v, the rest waits for an operator", r.deletes.limit, deleteWindow)
 		}
 		switch err := r.writeDeleteHold(ctx, at, next); {
 		case errors.Is(err, store.ErrConflict):

@@ -72,7 +72,7 @@ func TestAllowedDeletesAreTakenOnceByServersOfOneMoment(t *testing.T) {
 			}
 		}}
 		keys = deleteWorld(t, w, 2)
-		w.o.DeleteLimit.Count = 1
+		w.o.DeleteLimit = 1
 		w.restart(nil)
 		other = w.rec
 		w.backend = h

@@ -102,10 +102,15 @@ type Options[S, T any] struct {
 	// cancellation and is bounded by 30 s. It is called at the same time for several objects.
 	Persist func(ctx context.Context, key store.Key, edit func(*store.Object[S, T]) error) error
 
-	// DeleteLimit is how many resources may be deleted with their objects in a while.
-	// What goes beyond it waits, on every server, for [Reconciler.AllowDeletes] or
+	// DeleteLimit is how many resources one process may delete with their objects within an
+	// hour; a deletion that is tried again counts once. What goes beyond it waits, on every
+	// server, also on processes that start later, for [Reconciler.AllowDeletes] or
 	// [Reconciler.ResumeDeletes]. Zero: there is no limit.
-	DeleteLimit DeleteLimit
+	//
+	// Each process counts its own deletions, in memory. The count begins at zero with each
+	// start of the process, and a server that takes keys over does not know what the one
+	// before deleted: n servers delete up to n times as many in an hour, and more after restarts.
+	DeleteLimit int
 
 	// Depends says what the objects need: an object is looked at and brought about when
 	// its needs are met, says in its conditions what it waits for until then, and runs
@@ -159,10 +164,9 @@ func (o *Options[S, T]) complete(kind string) error {
 	if o.Naming > lastNaming {
 		return fmt.Errorf("external: Options.Naming is %d, which is none of ByCloud, ByUs, ByMark", o.Naming)
 	}
-	if o.DeleteLimit.Count < 0 || o.DeleteLimit.Window < 0 {
-		return fmt.Errorf("external: Options.DeleteLimit is %+v, want zero or more", o.DeleteLimit)
+	if o.DeleteLimit < 0 {
+		return fmt.Errorf("external: Options.DeleteLimit is %d, want zero or more", o.DeleteLimit)
 	}
-	o.DeleteLimit.Window = cmp.Or(o.DeleteLimit.Window, defaultDeleteWindow)
 	if o.ExclusiveCreate && o.Naming != ByUs {
 		return errors.New("external: Options.ExclusiveCreate needs Naming ByUs: only a name that is chosen before the create can be taken")
 	}

@@ -16,7 +16,7 @@ import (
 // budget is one bucket with what steers it.
 //
 //	rate of the bucket = found × share
-//	found   follows the cloud's answers, between Floor and Ceiling
+//	found   follows the cloud's answers, between a hundredth of Ceiling and Ceiling
 //	share   is this server's part; see part.go
 //	circuit opens when the endpoint is down
 type budget struct {
@@ -364,7 +364,7 @@ func (b *budget) lowerLocked(c call) {
 	}
 	b.lowered = time.Now()
 	b.peak, b.used = b.found, 0
-	b.found = max(b.found*part, float64(b.rate.Floor))
+	b.found = max(b.found*part, float64(b.rate.floor()))
 	b.low = b.found
 	b.applyLocked()
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/store/memory"
+	"golang.org/x/time/rate"
 )
 
 // newTestBudget makes a budget of its own, whose tokens are used up at once.
@@ -705,20 +706,23 @@ func TestNextPartToGrowIsWaitedFor(t *testing.T) {
 }
 
 // What is not given of a rate has its default, and what is given stays.
-//
-// Negative control: mutant "the floor of a rate is the default whatever was given".
 func TestDefaultsOfARate(t *testing.T) {
 	for _, c := range []struct{ given, want Rate }{
 		{Rate{PerSecond: 0.5}, Rate{PerSecond: 0.5, Burst: 1}},
 		{Rate{PerSecond: 7.9}, Rate{PerSecond: 7.9, Burst: 7}},
 		{Rate{PerSecond: 7, Burst: 3}, Rate{PerSecond: 7, Burst: 3}},
-		{Rate{PerSecond: 10, Burst: 1, Ceiling: 200}, Rate{PerSecond: 10, Burst: 1, Ceiling: 200, Floor: 2}},
-		{Rate{PerSecond: 1, Burst: 1, Ceiling: 200}, Rate{PerSecond: 1, Burst: 1, Ceiling: 200, Floor: 1}},
-		{Rate{PerSecond: 10, Burst: 1, Ceiling: 200, Floor: 5}, Rate{PerSecond: 10, Burst: 1, Ceiling: 200, Floor: 5}},
-		{Rate{PerSecond: 10, Burst: 1, Ceiling: 10, Floor: 10}, Rate{PerSecond: 10, Burst: 1, Ceiling: 10, Floor: 10}},
+		{Rate{PerSecond: 10, Burst: 1, Ceiling: 200}, Rate{PerSecond: 10, Burst: 1, Ceiling: 200}},
 	} {
 		if got, err := c.given.complete(); err != nil || got != c.want {
 			t.Errorf("%+v becomes %+v, error %v, want %+v", c.given, got, err, c.want)
+		}
+	}
+	for _, c := range []struct {
+		of   Rate
+		want rate.Limit
+	}{{Rate{PerSecond: 10, Ceiling: 200}, 2}, {Rate{PerSecond: 1, Ceiling: 200}, 1}} {
+		if got := c.of.floor(); got != c.want {
+			t.Errorf("the floor of %+v is %v, want %v", c.of, got, c.want)
 		}
 	}
 }

@@ -16,10 +16,8 @@ type Load struct {
 	// ReadsPerLook is the reads that each look costs, besides the list if there
 	// is one. Zero: 1 without a list, none with one; negative: none.
 	ReadsPerLook int
-	// WritesPerChange is the writes that bring one resource in line. Zero: 1.
-	WritesPerChange int
-	// Changes is how many resources are changed in an interval, by edits and by
-	// drift.
+	// Changes is how many writes an interval has: those that bring the resources in line
+	// that edits and drift change.
 	Changes int
 }
 
@@ -35,7 +33,7 @@ type Cost struct {
 // change (one or two reads each).
 func Estimate(l Load) (Cost, error) {
 	switch {
-	case l.Resources < 0 || l.PageSize < 0 || l.WritesPerChange < 0 || l.Changes < 0:
+	case l.Resources < 0 || l.PageSize < 0 || l.Changes < 0:
 		return Cost{}, fmt.Errorf("quota: estimate: no number of %+v but ReadsPerLook may be negative", l)
 	case l.Interval <= 0:
 		return Cost{}, fmt.Errorf("quota: estimate: Interval is %v, want more than zero", l.Interval)
@@ -48,7 +46,7 @@ func Estimate(l Load) (Cost, error) {
 		reads = 1
 	}
 	c.Reads += max(reads, 0) * l.Resources
-	c.Writes = l.Changes * max(l.WritesPerChange, 1)
+	c.Writes = l.Changes
 	return c, nil
 }
 

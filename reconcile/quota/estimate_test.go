@@ -20,7 +20,7 @@ func TestEstimateCountsTheCallsOfAnInterval(t *testing.T) {
 		"a list and tags":    {quota.Load{Resources: 300, PageSize: 1000, ReadsPerLook: 2}, 601, 0},
 		"three reads a look": {quota.Load{Resources: 300, ReadsPerLook: 3}, 900, 0},
 		"no reads":           {quota.Load{Resources: 300, ReadsPerLook: -1}, 0, 0},
-		"changes":            {quota.Load{Resources: 300, PageSize: 1000, Changes: 10, WritesPerChange: 2}, 1, 20},
+		"changes":            {quota.Load{Resources: 300, PageSize: 1000, Changes: 20}, 1, 20},
 		"a write a change":   {quota.Load{Resources: 300, PageSize: 1000, Changes: 10}, 1, 10},
 	} {
 		c.load.Interval = time.Minute

@@ -72,14 +72,15 @@ type Rate struct {
 	Burst int
 	// Ceiling lets the rate follow what the cloud takes: down to four fifths for
 	// an answer that says "too many", to a half for another one soon after, at
-	// least to Floor; and up again while the budget is used up and nothing is
+	// least to a hundredth of Ceiling; and up again while the budget is used up and nothing is
 	// refused, soon to what it was before, then slowly, then ever faster: from a
 	// tenth of Ceiling to all of it within a minute. Zero: the rate stays as it
 	// is, and is never exceeded; set it where the quota is known.
 	Ceiling rate.Limit
-	// Floor is the least; zero: a hundredth of Ceiling.
-	Floor rate.Limit
 }
+
+// floor is the least that a rate with a Ceiling comes down to.
+func (r Rate) floor() rate.Limit { return min(r.Ceiling/100, r.PerSecond) }
 
 func (r Rate) complete() (Rate, error) {
 	switch {
@@ -87,18 +88,11 @@ func (r Rate) complete() (Rate, error) {
 		return r, fmt.Errorf("PerSecond is %v, want more than zero", r.PerSecond)
 	case r.Burst < 0:
 		return r, fmt.Errorf("Burst is %d, want zero or more", r.Burst)
-	case r.Ceiling == 0 && r.Floor != 0:
-		return r, errors.New("Floor means nothing without Ceiling")
 	case r.Ceiling != 0 && (!(r.Ceiling >= r.PerSecond) || math.IsInf(float64(r.Ceiling), 0)):
 		return r, fmt.Errorf("Ceiling is %v, want zero or at least PerSecond, which is %v", r.Ceiling, r.PerSecond)
-	case !(r.Floor >= 0 && r.Floor <= r.PerSecond):
-		return r, fmt.Errorf("Floor is %v, want from zero to PerSecond, which is %v", r.Floor, r.PerSecond)
 	}
 	if r.Burst == 0 {
 		r.Burst = wholeBurst(float64(r.PerSecond))
-	}
-	if r.Ceiling != 0 && r.Floor == 0 {
-		r.Floor = min(r.Ceiling/100, r.PerSecond)
 	}
 	return r, nil
 }
