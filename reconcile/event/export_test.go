@@ -7,4 +7,10 @@ func NewLogWith(to Recorder, every time.Duration, keep, keepPerObject, queue int
 	return newLog(to, bounds{every, keep, keepPerObject, queue})
 }
 
-func (l *Log) Dropped() int { return l.drops() }
+// Dropped is how many events were not passed on because the queue was full or
+// the recorder failed.
+func (l *Log) Dropped() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.dropped
+}

@@ -150,14 +150,6 @@ func (l *Log) Events(kind string, key store.Key, limit int) []Event {
 	return found
 }
 
-// drops is how many events were not passed on because the queue was full or
-// the recorder failed.
-func (l *Log) drops() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.dropped
-}
-
 // countLocked finds the event's entry, or makes room for one, and moves it to
 // the end of its lists: it was heard of last.
 func (l *Log) countLocked(e Event) *counted {

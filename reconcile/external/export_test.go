@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"time"
 
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/objects"
@@ -92,8 +93,8 @@ const ReasonAwaiting = reasonAwaiting
 
 const DeleteHoldKind = deleteHoldKind
 
-func (r *Inventory[S, T, R]) Look(a0 context.Context, a1 string) (R, bool, error) {
-	return r.lookNow(a0, a1)
+func (v *Inventory[S, T, R]) Look(ctx context.Context, id string) (R, bool, error) {
+	return v.lookAsOf(ctx, id, time.Now())
 }
 
 var Fresh = freshened

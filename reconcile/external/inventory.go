@@ -228,16 +228,11 @@ func NewInventory[S, T, R any](given *InventoryOptions[S, T, R]) (*Inventory[S, 
 	}, nil
 }
 
-// lookNow is the resource of that id, from the list if that is recent enough; see
-// [Inventory]. It may list the whole cloud; callers that come meanwhile wait
-// for the same list. If the list fails, the one resource is read instead.
-func (v *Inventory[S, T, R]) lookNow(ctx context.Context, id string) (r R, exists bool, err error) {
-	// How old things are is asked as of now: a list that takes longer than Fresh
-	// would otherwise serve no caller that waited for it.
-	return v.lookAsOf(ctx, id, time.Now())
-}
-
-// lookAsOf is Look for a caller that asked at that time.
+// lookAsOf is the resource of that id for a caller that asked at that time: from the list if that
+// is recent enough; see [Inventory]. It may list the whole cloud; callers that come meanwhile wait
+// for the same list. If the list fails, the one resource is read instead. How old things are is
+// asked as of then: a list that takes longer than Fresh would otherwise serve no caller that waited
+// for it.
 func (v *Inventory[S, T, R]) lookAsOf(ctx context.Context, id string, at time.Time) (r R, exists bool, err error) {
 	if freshened(ctx) {
 		return v.get(ctx, id)

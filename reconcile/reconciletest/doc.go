@@ -1,14 +1,14 @@
 // Package reconciletest helps to test reconcilers: one run ([RunOne]), all runs of
 // a key until it is idle ([RunUntilIdle]), a system that comes to be as declared
-// ([Converge]) and can be stopped at any moment (startStop); a pretend cloud with
+// ([Converge]); a pretend cloud with
 // the faults of real ones ([Cloud]), also over HTTP ([HTTPClient]), a way to kill a process at
 // each moment at which it can die ([KillAtEachStep]), caches that have synced ([Start]), and hours
 // of bad times ([Simulation]).
 // docs/TESTING-A-RECONCILER.md says when to use which; storetest.Faulty makes a store that fails.
 //
 // Everything lives in the caller's time and is made for testing/synctest: in a
-// bubble a day of polling passes at once. Only Start and startStop start goroutines, and
-// wait for them.
+// bubble a day of polling passes at once. Only Start starts goroutines, and
+// waits for them.
 //
 // # What it does not promise
 //

@@ -7,8 +7,6 @@ import (
 
 type Setup = setup
 
-var StartStop = startStop
-
 // Measured is a line of a Benchmark.
 type Measured struct {
 	Wall, Queue, Run, Store time.Duration

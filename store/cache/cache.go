@@ -100,7 +100,7 @@ type Options[S, T any] struct {
 	// placement of as many shards asks for those that it owns. With a power of two up to
 	// store.Slots the store sends nothing else, if it can (store.SlotReader). The cache
 	// has synced at once, of nothing; Holds and HoldShard say what is complete. Get, All
-	// and By know of no other objects: see Read. Default: 0, the whole kind.
+	// and By know of no other objects. Default: 0, the whole kind.
 	Shards int
 
 	// Backlog is how many changes are kept in order for one consumer of

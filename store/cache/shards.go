@@ -137,20 +137,6 @@ func (c *core) holds(k store.Key) bool {
 	return w != nil && w.isReady
 }
 
-// readShard returns the object as the cache holds it, or from the store if it is not one of
-// those that the cache holds (see Holds). The object may be shared and is read-only. An
-// object that does not exist is store.ErrNotFound; other errors are those of the store.
-func (c *Cache[S, T]) readShard(ctx context.Context, k store.Key) (*store.Object[S, T], error) {
-	if c.Holds(k) {
-		if o, ok := c.Get(k); ok && c.Holds(k) {
-			return o, nil
-		} else if c.Holds(k) {
-			return nil, fmt.Errorf("cache: %s %s: %w", c.core.kind, k, store.ErrNotFound)
-		}
-	}
-	return c.store.Get(ctx, k)
-}
-
 // snapshotLocked says which shards are there.
 func (s *shards) snapshotLocked() *ShardsSnapshot {
 	out := &ShardsSnapshot{Of: s.n, Others: s.others}
