@@ -402,11 +402,9 @@ func (c *Collector) depths(st queue.Stats) map[string]int {
 		seen = map[int]bool{0: true}
 		c.bands[st.Name] = seen
 	}
-	ready := map[int]int{}
-	for _, b := range st.Bands {
-		ready[b.Priority.Int()] = b.Ready
+	for p := range st.Bands {
 		if len(seen) <= maxPriorities {
-			seen[b.Priority.Int()] = true
+			seen[p] = true
 		}
 	}
 	if len(seen) > maxPriorities {
@@ -414,7 +412,7 @@ func (c *Collector) depths(st queue.Stats) map[string]int {
 	}
 	depths := make(map[string]int, len(seen))
 	for p := range seen {
-		depths[strconv.Itoa(p)] = ready[p]
+		depths[strconv.Itoa(p)] = st.Bands[p]
 	}
 	return depths
 }

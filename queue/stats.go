@@ -15,7 +15,7 @@ type Stats struct {
 	Retries    uint64 // runs that failed
 
 	States    []StateStats // states with keys; see Of
-	Bands     []BandStats  // bands with ready keys, lowest first
+	Bands     map[int]int  // keys that are ready, by priority
 	QueueTime Histogram    // how long keys were ready before they ran
 	WorkTime  Histogram    // how long they ran
 	HeldBy    string       // the reason of the first hold over the whole queue, "" if it is not held
@@ -33,12 +33,6 @@ type StateStats struct {
 	Total time.Duration `json:",omitzero"`
 }
 
-// BandStats is the number of keys that are ready in a band.
-type BandStats struct {
-	Priority Priority
-	Ready    int
-}
-
 // Of is the row of a state; without keys in it, one of none.
 func (s Stats) Of(state State) StateStats {
 	for _, r := range s.States {
@@ -52,7 +46,7 @@ func (s Stats) Of(state State) StateStats {
 // Stats adds up the counters. It takes each shard's lock for some microseconds
 // and may be called often.
 func (q *Queue[K]) Stats() Stats {
-	st := Stats{Name: q.opts.Name, States: make([]StateStats, states)}
+	st := Stats{Name: q.opts.Name, States: make([]StateStats, states), Bands: map[int]int{}}
 	var bands [maxBands]int
 	for _, k := range q.keepers {
 		k.locked(func() { k.s.stats(&st, &bands) })
@@ -60,7 +54,7 @@ func (q *Queue[K]) Stats() Stats {
 	st.States = slices.DeleteFunc(st.States, func(r StateStats) bool { return r.Keys == 0 })
 	for b, n := range bands {
 		if n > 0 {
-			st.Bands = append(st.Bands, BandStats{atBand(uint8(b)), n})
+			st.Bands[atBand(uint8(b)).Int()] = n
 		}
 	}
 	if by := q.env.heldBy.Load(); by != nil {
