@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/internal/contain"
+	"github.com/tendhq/tend/internal/introspect"
 	"github.com/tendhq/tend/internal/sleep"
 	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/store"
@@ -293,11 +294,8 @@ func (m *Manager) awaitLastWrites(limit context.Context) {
 	}
 }
 
-// SampleEvery is how often a Manager calls what Sample was given.
-const SampleEvery = 10 * time.Second
-
-// Sample has the Manager call f every SampleEvery while it runs, for pages that show a
-// history: the first time when Run begins or, if it has begun, after SampleEvery at most.
+// Sample has the Manager call f every ten seconds while it runs, for pages that show a
+// history: the first time when Run begins or, if it has begun, after ten seconds at most.
 // All such functions are called on one goroutine, which ends before Run returns. f must be
 // quick and must not panic: a panic ends the process. Before and after Run it is not called.
 func (m *Manager) Sample(f func()) {
@@ -307,7 +305,7 @@ func (m *Manager) Sample(f func()) {
 }
 
 func (m *Manager) sample(ctx context.Context) {
-	for again := true; again; again = sleep.For(ctx, SampleEvery) {
+	for again := true; again; again = sleep.For(ctx, introspect.SampleEvery) {
 		m.mu.Lock()
 		fs := slices.Clone(m.samples)
 		m.mu.Unlock()

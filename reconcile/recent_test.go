@@ -124,9 +124,9 @@ func TestManagerSamplesWhileItRuns(t *testing.T) {
 		}
 		done := make(chan error, 1)
 		go func() { done <- m.Run(ctx) }() // ended by cancel, waited for below
-		time.Sleep(reconcile.SampleEvery / 2)
+		time.Sleep(introspect.SampleEvery / 2)
 		m.Sample(func() { during++ })
-		time.Sleep(10 * reconcile.SampleEvery)
+		time.Sleep(10 * introspect.SampleEvery)
 		synctest.Wait()
 		if before != 11 || during != 10 {
 			t.Errorf("sampled %d and %d times, want 11 and 10", before, during)

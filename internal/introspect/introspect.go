@@ -13,6 +13,9 @@ import (
 	"github.com/tendhq/tend/store"
 )
 
+// SampleEvery is how often a Manager calls what reconcile.Manager.Sample was given.
+const SampleEvery = 10 * time.Second
+
 // Inspector is a controller of any type of keys, whose printed form is that of
 // reconcile.Inspection. Its methods are safe for concurrent use; those with a context may take
 // long where there are many keys.

@@ -11,7 +11,6 @@ import (
 
 	"github.com/tendhq/tend/internal/introspect"
 	"github.com/tendhq/tend/queue"
-	"github.com/tendhq/tend/reconcile"
 )
 
 // history is what the controllers and the buckets did in the last hour. The Manager
@@ -24,9 +23,9 @@ type history struct {
 	last        time.Time
 }
 
-const historyLength = int(time.Hour / reconcile.SampleEvery)
+const historyLength = int(time.Hour / introspect.SampleEvery)
 
-// sample is what happened in reconcile.SampleEvery: of a bucket, first are its calls and
+// sample is what happened in introspect.SampleEvery: of a bucket, first are its calls and
 // second its limit.
 type sample struct{ first, second, ready, oldest uint32 }
 
@@ -76,7 +75,7 @@ func (h *handler) keep() {
 	if s.controllers == nil {
 		s.controllers, s.buckets = map[string]*ring{}, map[string]*ring{}
 	}
-	if !s.last.IsZero() && now.Sub(s.last) < reconcile.SampleEvery/2 {
+	if !s.last.IsZero() && now.Sub(s.last) < introspect.SampleEvery/2 {
 		return // New and the Manager's begin
 	}
 	s.last = now
@@ -95,7 +94,7 @@ func (h *handler) keep() {
 		st := b.Stats()
 		r := ringOf(s.buckets, st.Name)
 		r.counts[0] = min(r.counts[0], st.Taken) // it falls when more tokens came back than were taken
-		r.add([2]uint64{st.Taken, 0}, sample{second: uint32(min(float64(st.PerSecond)*reconcile.SampleEvery.Seconds(), 1<<31))})
+		r.add([2]uint64{st.Taken, 0}, sample{second: uint32(min(float64(st.PerSecond)*introspect.SampleEvery.Seconds(), 1<<31))})
 	}
 	for _, rings := range []map[string]*ring{s.controllers, s.buckets} {
 		for name, r := range rings {
@@ -117,7 +116,7 @@ func (r *ring) saw(good uint64, now time.Time) {
 	r.good = good
 }
 
-// lastSeen is when a run of each kind last succeeded, up to reconcile.SampleEvery later. Kinds of
+// lastSeen is when a run of each kind last succeeded, up to introspect.SampleEvery later. Kinds of
 // which none did are left out.
 func (h *handler) lastSeen(now time.Time) map[string]time.Time {
 	all := map[string]time.Time{}
@@ -172,7 +171,7 @@ type (
 func (s *history) view() *historyView {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	v := &historyView{Every: reconcile.SampleEvery.Seconds(), Controllers: []controllerHistory{}}
+	v := &historyView{Every: introspect.SampleEvery.Seconds(), Controllers: []controllerHistory{}}
 	for name, r := range s.controllers {
 		v.Controllers = append(v.Controllers, controllerHistory{
 			Name: name, Runs: r.values(func(s sample) uint32 { return s.first }), Failures: r.values(func(s sample) uint32 { return s.second }),

@@ -6,6 +6,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/tendhq/tend/internal/introspect"
 	"github.com/tendhq/tend/queue/ratelimit"
 	"github.com/tendhq/tend/reconcile"
 )
@@ -47,7 +48,7 @@ func TestHistoryOfABucketGoesOnWhenTokensComeBack(t *testing.T) {
 			if r := h.history.buckets["dns"]; r.at != i {
 				t.Fatalf("%d samples after %d changes", r.at, i)
 			}
-			time.Sleep(reconcile.SampleEvery)
+			time.Sleep(introspect.SampleEvery)
 		}
 		if r := h.history.buckets["dns"]; r.samples[0].first != 50 || r.samples[1].first != 0 || r.samples[2].first != 5 {
 			t.Errorf("the samples are %v, want 50, 0 and 5 tokens taken", r.samples[:3])

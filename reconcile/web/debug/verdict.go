@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tendhq/tend/internal/introspect"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/inspect"
 	"github.com/tendhq/tend/store"
@@ -262,7 +263,7 @@ func (p *printer) seen(v *inspect.Verdict, kind string, at time.Time) (says cell
 			at, old = c.Since, true
 		case c.What == "store":
 			old = true
-		case c.Kind == kind && (c.What == "fails" || c.What == "panics") && !at.IsZero() && at.Before(c.Since.Add(reconcile.SampleEvery)):
+		case c.Kind == kind && (c.What == "fails" || c.What == "panics") && !at.IsZero() && at.Before(c.Since.Add(introspect.SampleEvery)):
 			old = true
 		}
 	}
