@@ -36,6 +36,7 @@ type controllerFacts struct {
 	leases []reconcile.LeaseSnapshot
 	ended  string // why its Run has ended; empty: it has not
 	keys   iter.Seq2[reconcile.KeySnapshot, error]
+	told   int // keys that are ready or run, and whose state says how their objects are
 }
 
 type kindFacts struct {
@@ -106,7 +107,6 @@ func (j *judging) named(name string, one Cause) *Cause {
 	c := j.causes[name]
 	if c == nil {
 		c = &one
-		c.Why = line(c.Why)
 		c.rank = slices.Index(whats, c.What)
 		j.causes[name] = c
 	}
@@ -141,16 +141,18 @@ const (
 	whatNotSynced   = "runs nothing"
 )
 
-// seen counts one more object or key of a cause.
-func (c *Cause) seen(key string, since, next time.Time) {
+// seen counts one more object or key of a cause, and reports whether it is the example from now on.
+func (c *Cause) seen(key string, since, next time.Time) (example bool) {
 	c.Count++
-	if first := since.Compare(c.Since); c.Example == "" || !since.IsZero() && (first < 0 || first == 0 && key < c.Example) {
+	first := since.Compare(c.Since)
+	if example = c.Example == "" || !since.IsZero() && (first < 0 || first == 0 && key < c.Example); example {
 		c.Example = store.Clip(key) // the least of the first ones, so that it is the same each time
 	}
 	c.begin(since)
 	if !next.IsZero() && (c.Next.IsZero() || next.Before(c.Next)) {
 		c.Next = next
 	}
+	return example
 }
 
 // holdUp counts one more object of a kind that waits for the cause to end.
@@ -189,7 +191,9 @@ func (j *judging) ofKey(c *reconcile.Snapshot, k *reconcile.KeySnapshot, state s
 	if since.IsZero() {
 		since = k.Since
 	}
-	found.seen(k.Key, since, k.Next)
+	if found.seen(k.Key, since, k.Next) {
+		found.Why = k.Error
+	}
 	return found
 }
 
@@ -217,6 +221,7 @@ func (j *judging) controller(c *controllerFacts) {
 		})
 		for _, key := range r.Keys {
 			runs[key] = true
+			c.told++
 			found.seen(key, r.Since, time.Time{})
 			j.join(c.snap.Kind, key, keyFact{stuck, found})
 		}
@@ -228,6 +233,9 @@ func (j *judging) controller(c *controllerFacts) {
 		}
 		if runs[k.Key] {
 			continue
+		}
+		if k.State == queue.StateReady.String() || k.State == queue.StateRunning.String() {
+			c.told++
 		}
 		if state := keyState(k, false); state != "" {
 			j.join(c.snap.Kind, k.Key, keyFact{state, j.ofKey(&c.snap, &k, state)})
@@ -366,6 +374,9 @@ func (j *judging) conclude() {
 	}
 	v.More = max(len(all)-maxCauses, 0)
 	v.Causes = v.Causes[:len(all)-v.More]
+	for i := range v.Causes {
+		v.Causes[i].Why = line(v.Causes[i].Why)
+	}
 	v.say(j.down)
 }
 

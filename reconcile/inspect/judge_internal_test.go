@@ -240,6 +240,29 @@ func TestVerdicts(t *testing.T) {
 			[]string{"fails: boom | 1 of db | - | a | why,kick | 23:12:00"},
 		},
 		{
+			"a stuck run of a function that stores nothing",
+			facts{
+				controllers: []controllerFacts{edited(runs(key("b", queue.StateRunning, "boom")), func(c *controllerFacts) {
+					c.stats.States = []queue.StateStats{{State: queue.StateRunning, Keys: 2}}
+					c.snap.Running = []reconcile.RunSnapshot{{Keys: []string{"a"}, Since: ago(time.Hour), Stuck: true, Ended: "deadline"}}
+				})},
+				kinds: []kindFacts{listed(object("a"), object("b"), object("c"))},
+			},
+			NotWell, "Not well. 2 of 3 objects are not as declared, for 1 h 0 min. 2 causes; 1 needs a person.",
+			[]string{
+				"stuck: its run goes on although its context ended: deadline | 1 of db | - | a | why,restart | 22:40:00",
+				"fails: boom | 1 of db | - | b | why,kick | 23:12:00",
+			},
+		},
+		{
+			"the error that is told is that of the example",
+			facts{controllers: []controllerFacts{runs(
+				key("b", queue.StateBackingOff, "PUT b: 500"), with(key("c", queue.StateBackingOff, "PUT c: 500"), func(k *reconcile.KeySnapshot) { k.FailingSince = ago(time.Hour) }),
+			)}},
+			NotWell, "Not well. 1 cause.",
+			[]string{"fails: PUT c: 500 | 2 of db | - | c | why,kick | 22:40:00"},
+		},
+		{
 			"a function that stores nothing and fails for none",
 			facts{controllers: []controllerFacts{runs()}, kinds: []kindFacts{listed(object("a"), object("b"))}},
 			Well, "All is well: all 2 objects are as declared.", nil,
@@ -507,9 +530,16 @@ func TestUnderneath(t *testing.T) {
 	}{
 		{"nothing", facts{}, nil},
 		{
-			"a healthy server of three",
+			"a server of three, and a shard that no other has taken yet",
 			facts{stores: []storeFacts{{name: "memory"}}, controllers: []controllerFacts{sharded, single}, caches: []cache.Snapshot{{Synced: true, Connected: true}}},
-			[]string{"well store: memory answers", "well leases: dbs runs 1 of 3 shards here, one runs on s2", "well caches: 1 cache connected", "well workers: 0 of 8 are busy"},
+			[]string{"well store: memory answers", "under way leases: dbs runs 1 of 3 shards here, s2 runs 1, no server that is known here runs 1, one runs on s2", "well caches: 1 cache connected", "well workers: 0 of 8 are busy"},
+		},
+		{
+			"a healthy server of four, in the order of their names",
+			facts{controllers: []controllerFacts{edited(sharded, func(c *controllerFacts) {
+				c.snap.Shards, c.leases = 5, []reconcile.LeaseSnapshot{{Holder: "d"}, {Held: true, Running: true}, {Holder: "b"}, {Holder: "c"}, {Holder: "b"}}
+			})}},
+			[]string{"well leases: dbs runs 1 of 5 shards here, b runs 2, c 1, d 1", "well workers: 0 of 4 are busy"},
 		},
 		{
 			"controllers that run whole",

@@ -95,7 +95,7 @@ func (j *judging) silentAndWell(kind string, n int) int {
 		if c.snap.Kind != kind {
 			continue
 		}
-		pending += c.stats.Of(queue.StateReady).Keys + c.stats.Of(queue.StateRunning).Keys
+		pending += c.stats.Of(queue.StateReady).Keys + c.stats.Of(queue.StateRunning).Keys - c.told
 		ran = ran || c.snap.Runs.Runs() > 0
 		elsewhere = elsewhere || c.snap.Held == 0
 	}
@@ -137,11 +137,13 @@ func (j *judging) ofObject(o *objects.Object, printed, state string, fact keyFac
 	default:
 		return
 	}
-	name = o.Kind + "\x00object " + one.What + "\x00" + name
-	if one.Why == "" && j.causes[name] == nil { // texts cost, and only the first is shown
-		one.Why = textOf(o.WithTexts())
+	found := j.named(o.Kind+"\x00object "+one.What+"\x00"+name, one)
+	if !found.seen(printed, since, time.Time{}) {
+		return
 	}
-	j.named(name, one).seen(printed, since, time.Time{})
+	if found.Why = one.Why; one.Why == "" { // texts cost, and only the example's are shown
+		found.Why = textOf(o.WithTexts())
+	}
 }
 
 // textOf is what the condition Synced of an object says.
@@ -202,7 +204,9 @@ func (j *judging) waitsFor(w waiter, name, why string) {
 		return // for its turn
 	}
 	c := j.named(w.kind+"\x00"+whatWaits+"\x00"+name, Cause{What: whatWaits, Why: why, Kind: w.kind, Do: []string{"why", "apply"}})
-	c.seen(w.key.String(), w.since, time.Time{})
+	if c.seen(w.key.String(), w.since, time.Time{}) {
+		c.Why = why
+	}
 	c.Grave = !c.Since.IsZero() && j.at.Sub(c.Since) > graveWait
 }
 

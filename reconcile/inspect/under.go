@@ -89,7 +89,9 @@ func (j *judging) leases() {
 		default:
 			says = append(says, c.snap.Name+" "+leaseText(&c.snap, c.leases))
 		}
-		if slices.ContainsFunc(c.leases, func(l reconcile.LeaseSnapshot) bool { return l.Held != l.Running }) {
+		if slices.ContainsFunc(c.leases, func(l reconcile.LeaseSnapshot) bool {
+			return l.Held != l.Running || len(c.leases) > 1 && nowhere(l)
+		}) {
 			level = UnderWay
 		}
 	}
@@ -116,9 +118,38 @@ func alike(names []string, one, several string) []string {
 	return []string{some(len(names), "controller") + " " + several}
 }
 
+// nowhere reports whether no server that this one knows of has the lease.
+func nowhere(l reconcile.LeaseSnapshot) bool { return !l.Held && !l.Running && l.Holder == "" }
+
+// shardsText says which server runs how many shards.
+func shardsText(s *reconcile.Snapshot, all []reconcile.LeaseSnapshot) string {
+	none, of := 0, map[string]int{}
+	for _, l := range all {
+		switch {
+		case nowhere(l):
+			none++
+		case !l.Held && !l.Running:
+			of[l.Holder]++
+		}
+	}
+	says := []string{fmt.Sprintf("runs %d of %d shards here", s.Held, s.Shards)}
+	for i, server := range sorted(of) {
+		runs := " "
+		if i == 0 {
+			runs = " runs "
+		}
+		says = append(says, server+runs+number(of[server]))
+	}
+	text := list(says)
+	if none > 0 {
+		text += ", no server that is known here runs " + number(none)
+	}
+	return text
+}
+
 func leaseText(s *reconcile.Snapshot, all []reconcile.LeaseSnapshot) string {
 	if len(all) > 1 {
-		return fmt.Sprintf("runs %d of %d shards here", s.Held, s.Shards)
+		return shardsText(s, all)
 	}
 	l := all[0]
 	switch {
