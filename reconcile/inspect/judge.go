@@ -354,7 +354,7 @@ func (j *judging) conclude() {
 	slices.SortFunc(all, func(a, b *Cause) int {
 		return cmp.Or(
 			cmp.Compare(weight(b), weight(a)), cmp.Compare(a.rank, b.rank), cmp.Compare(b.Count, a.Count), a.Since.Compare(b.Since),
-			strings.Compare(a.Controller, b.Controller), strings.Compare(a.Kind, b.Kind), strings.Compare(a.Why, b.Why))
+			strings.Compare(a.Controller, b.Controller), strings.Compare(a.Kind, b.Kind), strings.Compare(a.Why, b.Why), strings.Compare(a.Example, b.Example))
 	})
 	v.Level = Well
 	if v.Objects > v.Declared || len(all) > 0 {
@@ -375,7 +375,11 @@ func (j *judging) conclude() {
 	v.More = max(len(all)-maxCauses, 0)
 	v.Causes = v.Causes[:len(all)-v.More]
 	for i := range v.Causes {
-		v.Causes[i].Why = line(v.Causes[i].Why)
+		c := &v.Causes[i]
+		if c.object != nil {
+			c.Why, c.object = textOf(c.object.WithTexts()), nil
+		}
+		c.Why = line(c.Why)
 	}
 	v.say(j.down)
 }

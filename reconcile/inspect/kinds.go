@@ -45,7 +45,7 @@ func (j *judging) kind(f *kindFacts) {
 	}
 	well := 0
 	if silents > 0 && !speaking {
-		well = j.silentAndWell(f.kind, silents)
+		well = j.silentAndWell(f, silents)
 	}
 	k.States[ready] += well
 	k.States[waiting] += silents - well
@@ -88,7 +88,8 @@ func (j *judging) addKind(k Kind) {
 
 // silentAndWell is how many of the objects of a kind whose runs store nothing about them are as
 // declared: those whose last run did not fail. It is known where a controller of the kind runs here.
-func (j *judging) silentAndWell(kind string, n int) int {
+func (j *judging) silentAndWell(f *kindFacts, n int) int {
+	kind := f.kind
 	pending, ran, elsewhere := 0, false, false
 	for i := range j.controllers {
 		c := &j.controllers[i]
@@ -97,10 +98,10 @@ func (j *judging) silentAndWell(kind string, n int) int {
 		}
 		pending += c.stats.Of(queue.StateReady).Keys + c.stats.Of(queue.StateRunning).Keys - c.told
 		ran = ran || c.snap.Runs.Runs() > 0
-		elsewhere = elsewhere || c.snap.Held == 0
+		elsewhere = elsewhere || c.snap.Held == 0 || c.snap.Held < c.snap.Shards && !f.partial
 	}
 	if elsewhere {
-		j.v.Notes = append(j.v.Notes, fmt.Sprintf("%s of %s say nothing of themselves, and this server does not run them: whether they are as declared is not known here", some(n, "object"), kind))
+		j.v.Notes = append(j.v.Notes, fmt.Sprintf("%s of %s say nothing of themselves, and this server does not run them all: whether they are as declared is not known here", some(n, "object"), kind))
 	}
 	if !ran || elsewhere {
 		return 0
@@ -141,8 +142,9 @@ func (j *judging) ofObject(o *objects.Object, printed, state string, fact keyFac
 	if !found.seen(printed, since, time.Time{}) {
 		return
 	}
-	if found.Why = one.Why; one.Why == "" { // texts cost, and only the example's are shown
-		found.Why = textOf(o.WithTexts())
+	if found.Why = one.Why; one.Why == "" { // texts cost: see conclude
+		example := *o
+		found.object = &example
 	}
 }
 

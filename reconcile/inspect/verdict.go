@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/objects"
 )
 
 // Levels of a Verdict.
@@ -68,7 +69,8 @@ type Cause struct {
 	// Do are the commands of tend that apply, and what else to do, in words.
 	Do []string `json:"do,omitempty"`
 
-	rank int
+	rank   int
+	object *objects.Object // the example, whose text is Why; nil: Why is known
 }
 
 // Part is one of the things that all else stands on.

@@ -75,6 +75,7 @@ type (
 		Fields   []fieldsView    `json:"fields,omitempty"`
 		Links    []objectLine    `json:"links,omitempty"`
 		Needs    *needsView      `json:"needs,omitempty"`  // the same over several steps
+		RunsOn   string          `json:"runsOn,omitempty"` // the server that runs it, where that is another one
 		Object   json.RawMessage `json:"object,omitempty"` // without its secrets
 		Keys     []controllerKey `json:"keys,omitempty"`   // in the controllers of its kind
 		Events   []eventView     `json:"events,omitempty"`
@@ -218,11 +219,35 @@ func (h *handler) object(ctx context.Context, kind, printed string) (*objectView
 			row = rowOf(s, snap)
 		} else if l, ok := c.LeaseOf(ctx, printed); ok && !l.Running {
 			row.Because = elsewhere(l, snap)
+			if !l.Held {
+				v.RunsOn = cmp.Or(l.Holder, noServer)
+			}
 		}
 		v.Keys = append(v.Keys, controllerKey{c.Name(), row, c.RecentRuns(ctx, printed)})
 	}
 	v.Events = h.eventsOf(kind, key, manyRows)
 	return v, nil
+}
+
+// noServer stands for the name of a server that is not known.
+const noServer = "no server that is known here"
+
+// silent reports whether nothing is stored about the object that says how it is.
+func (r objectRow) silent() bool {
+	return r.Error == "" && r.Phase == "" && r.Observed == 0 && len(r.Conditions) == 0
+}
+
+// stateOfObject is its state, as far as this server knows it.
+func stateOfObject(v *objectView) cell {
+	c := looks(stateTone(v.State), stateText(v.State))
+	switch {
+	case v.RunsOn == "":
+	case v.silent() && v.State == "waiting":
+		c = looks("warn", "not known here: "+v.RunsOn+" runs it")
+	default:
+		c.Text += " by what is stored: " + clean(v.RunsOn) + " runs it"
+	}
+	return c
 }
 
 // fieldsOf reads from an object's JSON whose its fields are.
@@ -412,7 +437,7 @@ func (p *printer) objectSections(v *objectView, whole bool) {
 		}
 	}
 	pair("cannot be decoded", bad(v.Error))
-	pair("state", looks(stateTone(v.State), stateText(v.State)))
+	pair("state", stateOfObject(v))
 	pair("phase", phase(v.objectRow))
 	pair("deletion", bad(v.HeldUp))
 	if v.Paused {
@@ -444,12 +469,16 @@ func (p *printer) objectSections(v *objectView, whole bool) {
 	p.add(s)
 	p.conditionTable(v.Conditions)
 	for _, k := range v.Keys {
+		there := cell{Text: "its key", Link: keyLink(k.Controller, k.exact)}
+		if page := p.pages[v.RunsOn]; page != "" && there.Link != "" {
+			there = cell{Text: "this key on " + clean(v.RunsOn), Link: page + there.Link}
+		}
 		p.add(section{
 			Title: "In the queue of " + clean(k.Controller),
 			Rows: [][]cell{
 				{plain("state"), looks(stateLook(k.keyRow), k.State)}, {plain("why"), long(k.Because)}, {plain("last error"), lastError(k.keyRow)},
 			},
-			Links: []cell{{Text: "its key", Link: keyLink(k.Controller, k.exact)}},
+			Links: []cell{there},
 		})
 		p.strip(k.Recent)
 	}
