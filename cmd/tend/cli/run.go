@@ -106,6 +106,9 @@ type command struct {
 	screen                                                        screen    // that Stdout is
 	terminal                                                      io.Writer // Stdout itself, for an editor
 
+	told  map[string]objectSays // by kind and key, with -state
+	parts []string              // kinds of which it was said that they are a part
+
 	http    *http.Client
 	client  *api.Client
 	backend store.Backend

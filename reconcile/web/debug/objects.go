@@ -54,8 +54,9 @@ type (
 		PausedSince time.Time         `json:"pausedSince,omitzero"`
 		Finalizers  []string          `json:"finalizers,omitempty"`
 		Conditions  []store.Condition `json:"conditions,omitempty"`
-		Error       string            `json:"error,omitempty"` // it cannot be decoded
-		State       string            `json:"state"`           // one of inspect.States
+		Error       string            `json:"error,omitempty"`     // it cannot be decoded
+		State       string            `json:"state"`               // one of inspect.States
+		LastError   string            `json:"lastError,omitempty"` // of its keys on this server, where it is not as declared
 		exact       store.Key
 		object      objects.Object
 	}
@@ -143,6 +144,7 @@ func (h *handler) objectPage(ctx context.Context, q url.Values) (*objectsView, e
 	if err := addTexts(ctx, rows); err != nil {
 		return nil, err
 	}
+	h.addErrors(ctx, v.Kind, rows)
 	v.Objects = rows
 	return v, nil
 }
@@ -275,6 +277,24 @@ func addTexts(ctx context.Context, rows []objectRow) error {
 	return nil
 }
 
+// addErrors adds why the runs of those that are not as declared failed last.
+func (h *handler) addErrors(ctx context.Context, kind string, rows []objectRow) {
+	for _, c := range h.controllers() {
+		if c.Snapshot().Kind != kind {
+			continue
+		}
+		for i := range rows {
+			r := &rows[i]
+			if r.State == asDeclared || r.LastError != "" {
+				continue
+			}
+			if k, ok := c.Key(ctx, r.Key); ok {
+				r.LastError = k.Error
+			}
+		}
+	}
+}
+
 // heldUp says what the deletion of an object waits for.
 func heldUp(o objects.Object, now time.Time) string {
 	if !o.Deleting() {
@@ -404,6 +424,9 @@ func remarksOf(r objectRow, now time.Time) cell {
 	}
 	if r.Paused {
 		says = append(says, strings.TrimSpace("paused "+pausedFor(r, now)))
+	}
+	if r.LastError != "" {
+		says = append(says, r.LastError)
 	}
 	if len(says) == 0 {
 		return cell{}
