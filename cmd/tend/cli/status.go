@@ -27,12 +27,9 @@ func (r *command) askPage(ctx context.Context, view url.Values, to any) error {
 	if r.client == nil && r.debug == "" {
 		return errors.New("the service is not asked, only its store")
 	}
-	u, err := url.Parse(cmp.Or(r.debug, r.server))
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" { // its text has the address, maybe with a password
-		return errors.New("the address of the debug page cannot be understood")
-	}
-	if r.debug == "" {
-		u.Path = path.Join(path.Dir(u.Path), "debug")
+	u, err := r.page()
+	if err != nil {
+		return err
 	}
 	view.Set("format", "json")
 	u.RawQuery = view.Encode()
@@ -61,6 +58,18 @@ func (r *command) askPage(ctx context.Context, view url.Values, to any) error {
 		return fmt.Errorf("what is at %s is no debug page: %w", u.Redacted(), err)
 	}
 	return nil
+}
+
+// page is the address of the debug page.
+func (r *command) page() (*url.URL, error) {
+	u, err := url.Parse(cmp.Or(r.debug, r.server))
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" { // its text has the address, maybe with a password
+		return nil, errors.New("the address of the debug page cannot be understood")
+	}
+	if r.debug == "" {
+		u.Path = path.Join(path.Dir(u.Path), "debug")
+	}
+	return u, nil
 }
 
 // status prints the verdict of the service's page.
@@ -160,13 +169,42 @@ func (r *command) showCause(v *inspect.Verdict, c *inspect.Cause) {
 		about += ", for example " + word(c.Example)
 	}
 	fmt.Fprintf(r.Stdout, "\n%s\n%s\n", what, wrapped("  "+about, r.screen.width, "  "))
-	for _, do := range c.Do {
-		text := do
-		if _, known := verbs[do]; known {
-			text = c.Command(do)
-		}
+	for _, text := range r.todo(c) {
 		fmt.Fprintf(r.Stdout, "    %s\n", word(text))
 	}
+}
+
+// todo is what can be done about a cause, a line each. Commands are for objects: a key that is none has
+// its page.
+func (r *command) todo(c *inspect.Cause) (all []string) {
+	for _, do := range c.Do {
+		text := do
+		if _, known := verbs[do]; known && c.Kind != "" {
+			text = c.Command(do)
+		} else if known {
+			if text = r.keyPage(c); do == "edit" {
+				text = "mend what the error names"
+			}
+		}
+		if !slices.Contains(all, text) {
+			all = append(all, text)
+		}
+	}
+	return all
+}
+
+// keyPage is where the key of a cause is shown, and can be kicked where that is allowed.
+func (r *command) keyPage(c *inspect.Cause) string {
+	u, err := r.page()
+	if err != nil {
+		return "see the debug page"
+	}
+	q := url.Values{"c": {c.Controller}}
+	if c.Example != "" {
+		q.Set("key", c.Example)
+	}
+	u.RawQuery = q.Encode()
+	return "see " + u.Redacted()
 }
 
 // inStates keeps the objects that are in one of the states that were asked for: as the service

@@ -61,6 +61,39 @@ func TestStatusSaysWhatIsWrongAndExitsWithIt(t *testing.T) {
 	wantAll(t, c.run(cli.Done, "", "help"), "(of status: it is not well)")
 }
 
+// A key that is no object, such as a declared file, has no command of tend: status leads to its page.
+//
+// Before: it said "tend why" and "tend kick", which no command line is.
+func TestStatusLeadsToThePageOfAKeyThatIsNoObject(t *testing.T) {
+	silent := slog.New(slog.DiscardHandler)
+	m := &reconcile.Manager{Logger: silent}
+	for name, refuses := range map[string]error{"fails": errors.New("no such zone"), "broken": reconcile.Terminal(errors.New("line 1 is broken"))} {
+		c := must(reconcile.New(name, reconcile.Func[string](func(context.Context, string) (reconcile.Result, error) { return reconcile.Result{}, refuses }),
+			&reconcile.Options[string]{Logger: silent}))
+		err := c.Watch(reconcile.Every("files", time.Hour, func(context.Context) (map[string]int, error) { return map[string]int{"my files": 1}, nil }))
+		if err := errors.Join(err, m.Register(c)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- m.Run(ctx) }() // ended by cancel, waited for in the cleanup
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	server := httptest.NewServer(must(debug.New(m, &debug.Options{Logger: silent})))
+	t.Cleanup(server.Close)
+	c := &tend{t: t, env: map[string]string{}}
+	text := c.when(cli.Failed, "2 causes", "status", "-debug", server.URL+"/debug")
+	wantAll(t, text, "for example my files\n    see "+server.URL+"/debug?c=fails&key=my+files\n\n", "\n    mend what the error names\n    see "+server.URL+"/debug?c=broken&key=my+files\n")
+	if strings.Contains(text, "tend why") || strings.Contains(text, "tend kick") {
+		t.Errorf("it says commands that are none:\n%s", text)
+	}
+}
+
 // status asks a service; without one that answers it says so, and by another exit code.
 func TestStatusOfNoService(t *testing.T) {
 	_, c := service(t)
