@@ -379,7 +379,7 @@ func (p *printer) objectTable(rows []objectRow, kinds bool) section {
 
 func phase(r objectRow) cell {
 	c := looks("", cmp.Or(r.Phase, "not reconciled yet"))
-	if r.Error != "" {
+	if r.Error != "" || r.silent() && r.State == asDeclared { // its runs store nothing
 		return cell{}
 	}
 	return c
@@ -496,13 +496,18 @@ func (p *printer) objectSections(v *objectView, whole bool) {
 		if page := p.pages[v.RunsOn]; page != "" && there.Link != "" {
 			there = cell{Text: "this key on " + clean(v.RunsOn), Link: page + there.Link}
 		}
-		p.add(section{
+		s := section{
 			Title: "In the queue of " + clean(k.Controller),
 			Rows: [][]cell{
-				{plain("state"), looks(stateLook(k.keyRow), k.State)}, {plain("why"), long(k.Because)}, {plain("last error"), lastError(k.keyRow)},
+				{plain("state"), looks(stateLook(k.keyRow), k.State)},
+				{plain("why"), long(k.Because)},
+				{plain("failing since"), failingSince(k.keyRow, p.now)},
+				{plain("last error"), lastError(k.keyRow)},
 			},
 			Links: []cell{there},
-		})
+		}
+		s.Rows = slices.DeleteFunc(s.Rows, func(r []cell) bool { return r[1].Text == "" })
+		p.add(s)
 		p.strip(k.Recent)
 	}
 	if whole {
