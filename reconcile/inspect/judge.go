@@ -357,7 +357,7 @@ func (j *judging) conclude() {
 			strings.Compare(a.Controller, b.Controller), strings.Compare(a.Kind, b.Kind), strings.Compare(a.Why, b.Why), strings.Compare(a.Example, b.Example))
 	})
 	v.Level = Well
-	if v.Objects > v.Declared || len(all) > 0 {
+	if v.left() > 0 || len(all) > 0 {
 		v.Level = UnderWay
 	}
 	for _, c := range all {

@@ -268,6 +268,40 @@ func TestVerdicts(t *testing.T) {
 			Well, "All is well: all 2 objects are as declared.", nil,
 		},
 		{
+			"objects of a function that stores nothing, on a server that does not run it",
+			facts{
+				controllers: []controllerFacts{edited(runs(), func(c *controllerFacts) { c.snap.Held, c.leases = 0, []reconcile.LeaseSnapshot{{Holder: "s2"}} })},
+				kinds:       []kindFacts{listed(object("a"), object("b"))},
+			},
+			Well, "All is well: nothing fails, and nothing is stuck. Whether 2 of 2 objects are as declared is not known here.", nil,
+		},
+		{
+			"the same beside objects that are as declared",
+			facts{
+				controllers: []controllerFacts{edited(runs(), func(c *controllerFacts) { c.snap.Held, c.leases = 0, []reconcile.LeaseSnapshot{{Holder: "s2"}} })},
+				kinds:       []kindFacts{{kind: "other", objects: listed(object("c", "ready"), object("d", "ready")).objects}, listed(object("a"))},
+			},
+			Well, "All is well: all 2 objects known here are as declared. Whether 1 of 3 objects is as declared is not known here.", nil,
+		},
+		{
+			"the same beside objects of another function",
+			facts{
+				controllers: []controllerFacts{edited(runs(), func(c *controllerFacts) { c.snap.Held, c.leases = 0, []reconcile.LeaseSnapshot{{Holder: "s2"}} })},
+				kinds:       []kindFacts{{kind: "other", objects: listed(object("c", "ready"), object("d", "unready")).objects}, listed(object("a"))},
+			},
+			UnderWay, "Under way. 1 of 3 objects is not as declared yet: 1 waiting. Whether 1 of 3 objects is as declared is not known here.", nil,
+		},
+		{
+			"a server that lost its shards with its store",
+			facts{
+				stores:      []storeFacts{{name: "etcd e1", down: down}},
+				controllers: []controllerFacts{edited(runs(), func(c *controllerFacts) { c.snap.Held, c.leases = 0, []reconcile.LeaseSnapshot{{}} })},
+				kinds:       []kindFacts{listed(object("a"), object("b"))},
+			},
+			NotWell, "Not well. The store (etcd e1) has not answered since 23:20:00; what follows is from then. Whether 2 of 2 objects are as declared is not known here. 1 cause.",
+			[]string{"store: no answer | etcd e1 | - | - | mend the store, nothing else | 23:20:00"},
+		},
+		{
 			"one that has run nothing yet",
 			facts{
 				controllers: []controllerFacts{edited(runs(), func(c *controllerFacts) { c.snap.Runs = reconcile.Counts{} })}, kinds: []kindFacts{listed(object("a"), object("b"))},

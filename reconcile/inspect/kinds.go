@@ -102,6 +102,7 @@ func (j *judging) silentAndWell(f *kindFacts, n int) int {
 	}
 	if elsewhere {
 		j.v.Notes = append(j.v.Notes, fmt.Sprintf("%s of %s say nothing of themselves, and this server does not run them all: whether they are as declared is not known here", some(n, "object"), kind))
+		j.v.unknown += n
 	}
 	if !ran || elsewhere {
 		return 0

@@ -32,6 +32,7 @@ type Verdict struct {
 	Under  []Part   `json:"underneath"`
 	Notes  []string `json:"notes,omitempty"` // what the counts leave out
 
+	unknown       int             // objects that other servers run, and of which nothing is stored
 	silentAndWell map[string]bool // kinds of whose objects nothing is stored, and that are as declared
 }
 
