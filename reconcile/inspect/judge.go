@@ -64,6 +64,7 @@ type judging struct {
 	down string // what is said of a store that does not answer
 	// storeCause is that store's: keys that fail for it are counted there.
 	storeCause *Cause
+	endpoints  []*Cause // those of quotas that do not answer
 	causes     map[string]*Cause
 	keys       map[string]map[string]keyFact // by kind and printed key
 	waits      []waiter
@@ -86,6 +87,7 @@ const (
 func judge(f *facts) *Verdict {
 	j := &judging{facts: f, v: &Verdict{At: f.at, States: map[string]int{}, Kinds: []Kind{}, Causes: []Cause{}, Under: []Part{}}, causes: map[string]*Cause{}, keys: map[string]map[string]keyFact{}}
 	j.storesDown()
+	j.endpointsDown()
 	for i := range f.controllers {
 		j.controller(&f.controllers[i])
 	}
@@ -175,6 +177,10 @@ func (j *judging) ofKey(c *reconcile.Snapshot, k *reconcile.KeySnapshot, state s
 	if state == failing && j.down != "" && strings.Contains(k.Error, unavailable) {
 		j.storeCause.holdUp(cmp.Or(c.Kind, c.Name))
 		return j.storeCause
+	}
+	if down := j.endpointOf(k.Error); state == failing && down != nil {
+		down.holdUp(cmp.Or(c.Kind, c.Name))
+		return down
 	}
 	switch {
 	case state == givenUp:
@@ -384,10 +390,13 @@ func (j *judging) conclude() {
 	v.say(j.down)
 }
 
-// weight is what a cause weighs: one that needs a person more than one that may end by itself.
+// weight is what a cause weighs: one from which others follow most, and one that needs a person more
+// than one that may end by itself.
 func weight(c *Cause) int {
 	switch {
 	case c.What == whatStore:
+		return 4
+	case c.endpoint:
 		return 3
 	case c.Person:
 		return 2

@@ -302,6 +302,23 @@ func TestVerdicts(t *testing.T) {
 			[]string{"store: no answer | etcd e1 | - | - | mend the store, nothing else | 23:20:00"},
 		},
 		{
+			"an endpoint that does not answer is told before what fails for it",
+			facts{
+				checks: []reconcile.Check{{Name: "quotas#2", Reason: "quota: s3/read: the endpoint is down since 2026-03-04T23:30:00Z"}, {Name: "other", Reason: "tired"}},
+				controllers: []controllerFacts{runs(
+					key("a", queue.StateBackingOff, "GET a: timeout"), key("b", queue.StateBackingOff, "GET b: timeout"), key("g", queue.StateParked, "size 0"),
+					key("c", queue.StateBackingOff, "GET c: timeout; since then throttled: quota: no budget: s3/read: the endpoint is down"),
+				)},
+			},
+			NotWell, "Not well. 4 causes; 1 needs a person.",
+			[]string{
+				"is not well: quota: s3/read: the endpoint is down since 2026-03-04T23:30:00Z | quotas | holds up 1 of db | - | mend the endpoint or the way to it, nothing else",
+				"given up: size 0 | 1 of db | - | g | edit,kick | 23:12:00",
+				"fails: GET a: timeout | 2 of db | - | a | why,kick | 23:12:00",
+				"is not well: tired | other | - | - | ",
+			},
+		},
+		{
 			"one that has run nothing yet",
 			facts{
 				controllers: []controllerFacts{edited(runs(), func(c *controllerFacts) { c.snap.Runs = reconcile.Counts{} })}, kinds: []kindFacts{listed(object("a"), object("b"))},

@@ -29,10 +29,41 @@ func (j *judging) storesDown() {
 	}
 }
 
+// endpointDown is how package quota says that calls are not answered, after the name of the budget.
+const endpointDown = ": the endpoint is down"
+
+// mendEndpoint is what to do about an endpoint that does not answer.
+const mendEndpoint = "mend the endpoint or the way to it, nothing else"
+
+// endpointsDown tells of the endpoints of quotas that do not answer, from which it follows that runs fail.
+func (j *judging) endpointsDown() {
+	for _, c := range j.checks {
+		if !c.OK && strings.Contains(c.Reason, endpointDown) {
+			name := userName(c.Name)
+			j.endpoints = append(j.endpoints, j.named(name+"\x00"+whatIll+"\x00"+c.Name, Cause{What: whatIll, Why: c.Reason, Grave: true, Kind: name, Do: []string{mendEndpoint}, endpoint: true}))
+		}
+	}
+}
+
+// endpointOf is the endpoint that an error says is down; nil: it says so of none that is known.
+func (j *judging) endpointOf(err string) *Cause {
+	before, _, says := strings.Cut(err, endpointDown)
+	if !says {
+		return nil
+	}
+	budget := before[strings.LastIndexByte(before, ' ')+1:]
+	for _, c := range j.endpoints {
+		if strings.Contains(c.Why, budget+endpointDown) {
+			return c
+		}
+	}
+	return nil
+}
+
 // rest judges what is no controller and no object.
 func (j *judging) rest() {
 	for _, c := range j.checks {
-		if !c.OK && !j.follows(c.Reason) {
+		if !c.OK && !j.follows(c.Reason) && !strings.Contains(c.Reason, endpointDown) {
 			name := userName(c.Name)
 			j.named(name+"\x00"+whatIll, Cause{What: whatIll, Why: c.Reason, Grave: true, Kind: name})
 		}

@@ -70,8 +70,9 @@ type Cause struct {
 	// Do are the commands of tend that apply, and what else to do, in words.
 	Do []string `json:"do,omitempty"`
 
-	rank   int
-	object *objects.Object // the example, whose text is Why; nil: Why is known
+	rank     int
+	endpoint bool            // of a quota, which does not answer
+	object   *objects.Object // the example, whose text is Why; nil: Why is known
 }
 
 // Part is one of the things that all else stands on.
