@@ -161,3 +161,30 @@ prod/shown  paused  Progressing  6 min 30 s  2           0     cloud.example/buc
 		wantAll(t, get(t, h, http.StatusOK, "view", "object", "kind", "bucket", "key", "parked-b"), "ask=object-pause")
 	})
 }
+
+// An object that cannot be decoded says so and why, on its page and in the list, and has no actions.
+func TestPageOfAnObjectThatCannotBeDecodedInFull(t *testing.T) {
+	withObjects(t, func(o *debug.Options) { allow(new([]debug.Action))(o) }, func(t *testing.T, w *world, accounts *store.Store[signIn, status], h http.Handler) {
+		type foreign = struct{ Size string }
+		others := must(store.New[foreign, status](w.Store.Backend(), "bucket", nil))
+		_ = must(others.Create(t.Context(), &store.Object[foreign, status]{Meta: store.Meta{Name: "foreign"}, Spec: foreign{"three"}}))
+		time.Sleep(time.Second)
+		why := "store: cannot decode: bucket foreign at revision 8: json: cannot unmarshal string into Go struct field Spec.spec.Size of type int\n"
+		for _, page := range []struct {
+			at   []string
+			want []string
+		}{
+			{[]string{"view", "object", "kind", "bucket", "key", "foreign"}, []string{"\n== Object\ncannot be decoded  " + why + "state              undecodable\n"}},
+			{[]string{"view", "objects", "kind", "bucket", "state", "undecodable"}, []string{"7 in all: 1 undecodable, ", "\nforeign  undecodable  0           0\n    remarks: " + why}},
+			{[]string{"view", "search", "q", "foreign"}, []string{why}},
+		} {
+			wantAll(t, get(t, h, http.StatusOK, append(page.at, "format", "text")...), page.want...)
+			if strings.Contains(get(t, h, http.StatusOK, page.at...), "ask=object") {
+				t.Errorf("%v: what cannot be decoded can be acted on", page.at)
+			}
+		}
+		// A function that stores nothing: it has no phase, and not one that says that it waits.
+		wantAll(t, get(t, h, http.StatusOK, "view", "object", "kind", "bucket", "key", "logs", "format", "text"), "\n== Object\nstate       as declared\nage         ", "\n== All of it\nsecrets are not shown\n{")
+		wantAll(t, get(t, h, http.StatusOK, "view", "objects", "kind", "bucket", "state", "ready", "format", "text"), "key        state        age ", "\nlogs       as declared  ")
+	})
+}
