@@ -198,14 +198,58 @@ func sources(t *testing.T, root string) string {
 }
 
 // inhibitRule is one of inhibit.yaml.
-type inhibitRule struct{ source, target []string }
+type inhibitRule struct{ source, target, equal []string }
+
+// mutes reports whether an alert that fires keeps another one quiet, as Alertmanager decides it: the
+// labels of equal are the same in both, and one that both lack is.
+func (r inhibitRule) mutes(firing, other firingAlert) bool {
+	return slices.Contains(r.source, firing.name) && slices.Contains(r.target, other.name) &&
+		!slices.ContainsFunc(r.equal, func(label string) bool { return firing.labels[label] != other.labels[label] })
+}
+
+type firingAlert struct {
+	name   string
+	labels map[string]string
+}
+
+// alertLabels are the names of the labels that each alert has, as promtool finds them in alerts_test.yaml.
+func alertLabels(t *testing.T) map[string][]string {
+	t.Helper()
+	form := regexp.MustCompile(`(?m)alertname: (\w+)\n\s+exp_alerts:\n\s+- exp_labels:\s*(\{[^}]*\}|(?:\n\s+\w+: \S+)+)`)
+	all := map[string][]string{}
+	for _, m := range form.FindAllStringSubmatch(read(t, "alerts_test.yaml"), -1) {
+		if all[m[1]] == nil {
+			for _, label := range regexp.MustCompile(`(\w+):`).FindAllStringSubmatch(m[2], -1) {
+				all[m[1]] = append(all[m[1]], label[1])
+			}
+		}
+	}
+	if n := strings.Count(read(t, "alerts.yaml"), "- alert: "); n != len(all) {
+		t.Fatalf("the labels of %d of %d alerts can be read", len(all), n)
+	}
+	return all
+}
+
+// firings are the alerts of those names about one thing: their labels have the same values, but for
+// what is theirs alone.
+func firings(labels map[string][]string, thing string, names ...string) (all []firingAlert) {
+	for _, name := range names {
+		a := firingAlert{name, map[string]string{}}
+		for _, label := range labels[name] {
+			a.labels[label] = thing
+		}
+		a.labels["job"] = "shop"
+		all = append(all, a)
+	}
+	return all
+}
 
 func inhibitRules(t *testing.T) (rules []inhibitRule) {
 	t.Helper()
-	form := regexp.MustCompile(`(?m)^  - source_matchers: \['alertname =~? "(\S+)"'\]\n    target_matchers: \['alertname =~? "(\S+)"'\]\n    equal: \[job(?:, \w+)?\]$`)
+	form := regexp.MustCompile(`(?m)^  - source_matchers: \['alertname =~? "(\S+)"'\]\n    target_matchers: \['alertname =~? "(\S+)"'\]\n    equal: \[(job(?:, \w+)?)\]$`)
 	text := read(t, "inhibit.yaml")
 	for _, m := range form.FindAllStringSubmatch(text, -1) {
-		rules = append(rules, inhibitRule{strings.Split(m[1], "|"), strings.Split(m[2], "|")})
+		rules = append(rules, inhibitRule{strings.Split(m[1], "|"), strings.Split(m[2], "|"), strings.Split(m[3], ", ")})
 	}
 	if n := strings.Count(text, "source_matchers:"); n == 0 || n != len(rules) {
 		t.Fatalf("%d of %d rules can be read", len(rules), n)
@@ -216,9 +260,10 @@ func inhibitRules(t *testing.T) (rules []inhibitRule) {
 // With the shipped inhibit rules a fault is one page: of the alerts that were seen of a fault, the
 // first keeps all others quiet, and nothing keeps the first one quiet.
 //
-// Negative control: without the rule of TendStoreDown the faults of the store are several pages.
+// Negative control: without the rule of TendStoreDown the faults of the store are several pages; with a
+// label in equal that the cause does not have, nothing is kept quiet.
 func TestInhibitRulesLeaveOnePageOfAFault(t *testing.T) {
-	alerts, rules := read(t, "alerts.yaml"), inhibitRules(t)
+	alerts, rules, labels := read(t, "alerts.yaml"), inhibitRules(t), alertLabels(t)
 	for _, r := range rules {
 		for _, name := range slices.Concat(r.source, r.target) {
 			if !strings.Contains(alerts, "- alert: "+name+"\n") {
@@ -230,20 +275,49 @@ func TestInhibitRulesLeaveOnePageOfAFault(t *testing.T) {
 				t.Errorf("%s keeps itself quiet", name)
 			}
 		}
+		for _, name := range slices.Concat(r.source, r.target) {
+			for _, label := range r.equal {
+				if label != "job" && !slices.Contains(labels[name], label) {
+					t.Errorf("%s has no label %s, and so no alert of a rule over that is kept quiet", name, label)
+				}
+			}
+		}
 	}
 	for _, row := range faultRows(t) {
-		seen := alertName.FindAllString(row.alert+" "+row.behind, -1)
+		seen := firings(labels, "dbs", alertName.FindAllString(row.alert+" "+row.behind, -1)...)
 		var pages []string
-		for _, name := range seen {
+		for _, a := range seen {
 			if !slices.ContainsFunc(rules, func(r inhibitRule) bool {
-				return slices.Contains(r.target, name) && slices.ContainsFunc(seen, func(s string) bool { return slices.Contains(r.source, s) })
+				return slices.ContainsFunc(seen, func(s firingAlert) bool { return r.mutes(s, a) })
 			}) {
-				pages = append(pages, name)
+				pages = append(pages, a.name)
 			}
 		}
 		if first := alertName.FindString(row.alert); first != strings.Join(pages, ", ") {
 			t.Errorf("%s: the pages are %s, want the first alert alone: %s", row.fault, pages, row.alert)
 		}
+	}
+}
+
+// What keeps alerts of one controller quiet hides no fault of another controller, nor of another service.
+func TestInhibitRulesHideNoOtherFault(t *testing.T) {
+	rules, labels := inhibitRules(t), alertLabels(t)
+	mutes := func(firing, other firingAlert) bool {
+		return slices.ContainsFunc(rules, func(r inhibitRule) bool { return r.mutes(firing, other) })
+	}
+	panics, fails := firings(labels, "dbs", "TendRunsPanic")[0], firings(labels, "dns", "TendKeysFail")[0]
+	if mutes(panics, fails) {
+		t.Error("a panic of dbs hides that keys of dns fail")
+	}
+	if same := firings(labels, "dbs", "TendKeysFail")[0]; !mutes(panics, same) {
+		t.Error("a panic of dbs leaves two pages of dbs")
+	}
+	down := firings(labels, "etcd", "TendStoreDown")[0]
+	if !mutes(down, fails) {
+		t.Error("a store that is down leaves a page that keys fail")
+	}
+	if fails.labels["job"] = "another"; mutes(down, fails) {
+		t.Error("a store of shop hides the faults of another service")
 	}
 }
 

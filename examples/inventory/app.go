@@ -48,7 +48,7 @@ type app struct {
 
 func newApp(o options, out io.Writer) *app {
 	a := &app{o: o, out: program.NewPrinter(out)}
-	a.done = &changes{say: a.out.Line, count: map[string]int{}}
+	a.done = &changes{say: a.out.Line, quiet: a.o.Quiet, count: map[string]int{}}
 	return a
 }
 

@@ -106,6 +106,19 @@ func TestOnceConvergesAndASecondRunChangesNothing(t *testing.T) {
 	})
 }
 
+// With -q a run over hundreds of buckets prints what came of it and no line for each.
+func TestQuietRunPrintsNoLineForEachBucket(t *testing.T) {
+	eachKind(t, func(t *testing.T, server *testS3, _ string) {
+		s := begin(t, declaring(numbered(30)...), options{Endpoint: server.URL, Once: true, Quiet: true})
+		if err := s.Result(t); err != nil {
+			t.Fatalf("run = %v; it printed:\n%s", err, s)
+		}
+		if s.Count("30 of 30 as declared: 30 created, 0 updated, 0 deleted") != 1 || s.Count("  created") != 0 {
+			t.Errorf("it printed:\n%s", s)
+		}
+	})
+}
+
 func committed(t *testing.T) []Entry {
 	t.Helper()
 	data, err := os.ReadFile("inventory.yaml")

@@ -24,6 +24,7 @@ type options struct {
 	Plan         bool
 	JSON         bool
 	Verbose      bool
+	Quiet        bool
 	Chaos        int
 	Removals     int
 	Prune        bool
@@ -67,6 +68,7 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 	f.BoolVar(&o.Plan, "plan", false, "show what would be done, and do nothing; exit code 0: nothing, 2: changes, 1: error")
 	f.BoolVar(&o.JSON, "json", false, "with -plan: as JSON")
 	f.BoolVar(&o.Verbose, "v", false, "log what the kernel does")
+	f.BoolVar(&o.Quiet, "q", false, "print the progress, what fails and the summary, and no line for each change")
 	f.IntVar(&o.Chaos, "chaos", 0, "alter this many buckets behind the kernel's back, and see them put back")
 	f.IntVar(&o.Removals, "confirm-removals", 0, "let one edit remove up to this many entries")
 	f.BoolVar(&o.Prune, "prune", false, "delete empty buckets that carry our mark and are not declared; with -plan: show which")

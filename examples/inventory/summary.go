@@ -15,7 +15,8 @@ import (
 
 // changes counts what was done at the endpoint, and prints a line for each.
 type changes struct {
-	say func(format string, args ...any)
+	say   func(format string, args ...any)
+	quiet bool // changes are counted alone
 
 	mu      sync.Mutex // guards count and touched
 	count   map[string]int
@@ -38,12 +39,13 @@ func (c *changes) Told(_ context.Context, ch external.Change) {
 	c.count[ch.Action]++
 	touched := c.touched
 	c.mu.Unlock()
-	switch ch.Action {
-	case "create":
+	switch {
+	case c.quiet:
+	case ch.Action == "create":
 		c.say("+ %s  created", ch.Key)
-	case "update":
+	case ch.Action == "update":
 		c.say("~ %s  updated: %s", ch.Key, ch.Before.Diff)
-	case "delete":
+	case ch.Action == "delete":
 		c.say("- %s  deleted", ch.Key)
 	}
 	if touched != nil && ch.Kind == kind {

@@ -37,6 +37,7 @@ type controllerFacts struct {
 	leases []introspect.Lease
 	ended  string // why its Run has ended; empty: it has not
 	keys   iter.Seq2[reconcile.KeySnapshot, error]
+	told   int // keys that are ready or run, and whose state says how their objects are
 }
 
 type kindFacts struct {
@@ -64,6 +65,7 @@ type judging struct {
 	down string // what is said of a store that does not answer
 	// storeCause is that store's: keys that fail for it are counted there.
 	storeCause *Cause
+	endpoints  []*Cause // those of quotas that do not answer
 	causes     map[string]*Cause
 	keys       map[string]map[string]keyFact // by kind and printed key
 	waits      []waiter
@@ -86,6 +88,7 @@ const (
 func judge(f *facts) *Verdict {
 	j := &judging{facts: f, v: &Verdict{At: f.at, States: map[string]int{}, Kinds: []Kind{}, Causes: []Cause{}, Under: []Part{}}, causes: map[string]*Cause{}, keys: map[string]map[string]keyFact{}}
 	j.storesDown()
+	j.endpointsDown()
 	for i := range f.controllers {
 		j.controller(&f.controllers[i])
 	}
@@ -107,7 +110,6 @@ func (j *judging) named(name string, one Cause) *Cause {
 	c := j.causes[name]
 	if c == nil {
 		c = &one
-		c.Why = line(c.Why)
 		c.rank = slices.Index(whats, c.What)
 		j.causes[name] = c
 	}
@@ -142,16 +144,18 @@ const (
 	whatNotSynced   = "runs nothing"
 )
 
-// seen counts one more object or key of a cause.
-func (c *Cause) seen(key string, since, next time.Time) {
+// seen counts one more object or key of a cause, and reports whether it is the example from now on.
+func (c *Cause) seen(key string, since, next time.Time) (example bool) {
 	c.Count++
-	if first := since.Compare(c.Since); c.Example == "" || !since.IsZero() && (first < 0 || first == 0 && key < c.Example) {
+	first := since.Compare(c.Since)
+	if example = c.Example == "" || !since.IsZero() && (first < 0 || first == 0 && key < c.Example); example {
 		c.Example = store.Clip(key) // the least of the first ones, so that it is the same each time
 	}
 	c.begin(since)
 	if !next.IsZero() && (c.Next.IsZero() || next.Before(c.Next)) {
 		c.Next = next
 	}
+	return example
 }
 
 // holdUp counts one more object of a kind that waits for the cause to end.
@@ -175,6 +179,10 @@ func (j *judging) ofKey(c *introspect.Controller, k *reconcile.KeySnapshot, stat
 		j.storeCause.holdUp(cmp.Or(c.Kind, c.Name))
 		return j.storeCause
 	}
+	if down := j.endpointOf(k.Error); state == failing && down != nil {
+		down.holdUp(cmp.Or(c.Kind, c.Name))
+		return down
+	}
 	switch {
 	case state == givenUp:
 		one.What, one.Person, one.Do = whatGivenUp, true, answers(k.Error)
@@ -190,7 +198,9 @@ func (j *judging) ofKey(c *introspect.Controller, k *reconcile.KeySnapshot, stat
 	if since.IsZero() {
 		since = k.Since
 	}
-	found.seen(k.Key, since, k.Next)
+	if found.seen(k.Key, since, k.Next) {
+		found.Why = k.Error
+	}
 	return found
 }
 
@@ -218,6 +228,7 @@ func (j *judging) controller(c *controllerFacts) {
 		})
 		for _, key := range r.Keys {
 			runs[key] = true
+			c.told++
 			found.seen(key, r.Since, time.Time{})
 			j.join(c.snap.Kind, key, keyFact{stuck, found})
 		}
@@ -229,6 +240,9 @@ func (j *judging) controller(c *controllerFacts) {
 		}
 		if runs[k.Key] {
 			continue
+		}
+		if k.State == queue.StateReady.String() || k.State == queue.StateRunning.String() {
+			c.told++
 		}
 		if state := keyState(k, false); state != "" {
 			j.join(c.snap.Kind, k.Key, keyFact{state, j.ofKey(&c.snap, &k, state)})
@@ -347,10 +361,10 @@ func (j *judging) conclude() {
 	slices.SortFunc(all, func(a, b *Cause) int {
 		return cmp.Or(
 			cmp.Compare(weight(b), weight(a)), cmp.Compare(a.rank, b.rank), cmp.Compare(b.Count, a.Count), a.Since.Compare(b.Since),
-			strings.Compare(a.Controller, b.Controller), strings.Compare(a.Kind, b.Kind), strings.Compare(a.Why, b.Why))
+			strings.Compare(a.Controller, b.Controller), strings.Compare(a.Kind, b.Kind), strings.Compare(a.Why, b.Why), strings.Compare(a.Example, b.Example))
 	})
 	v.Level = Well
-	if v.Objects > v.Declared || len(all) > 0 {
+	if v.left() > 0 || len(all) > 0 {
 		v.Level = UnderWay
 	}
 	for _, c := range all {
@@ -367,13 +381,23 @@ func (j *judging) conclude() {
 	}
 	v.More = max(len(all)-maxCauses, 0)
 	v.Causes = v.Causes[:len(all)-v.More]
+	for i := range v.Causes {
+		c := &v.Causes[i]
+		if c.object != nil {
+			c.Why, c.object = textOf(c.object.WithTexts()), nil
+		}
+		c.Why = line(c.Why)
+	}
 	v.say(j.down)
 }
 
-// weight is what a cause weighs: one that needs a person more than one that may end by itself.
+// weight is what a cause weighs: one from which others follow most, and one that needs a person more
+// than one that may end by itself.
 func weight(c *Cause) int {
 	switch {
 	case c.What == whatStore:
+		return 4
+	case c.endpoint:
 		return 3
 	case c.Person:
 		return 2

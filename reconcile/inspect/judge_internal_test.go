@@ -241,9 +241,83 @@ func TestVerdicts(t *testing.T) {
 			[]string{"fails: boom | 1 of db | - | a | why,kick | 23:12:00"},
 		},
 		{
+			"a stuck run of a function that stores nothing",
+			facts{
+				controllers: []controllerFacts{edited(runs(key("b", queue.StateRunning, "boom")), func(c *controllerFacts) {
+					c.stats.States = []queue.StateStats{{State: queue.StateRunning, Keys: 2}}
+					c.snap.Running = []introspect.Run{{Keys: []string{"a"}, Since: ago(time.Hour), Stuck: true, Ended: "deadline"}}
+				})},
+				kinds: []kindFacts{listed(object("a"), object("b"), object("c"))},
+			},
+			NotWell, "Not well. 2 of 3 objects are not as declared, for 1 h 0 min. 2 causes; 1 needs a person.",
+			[]string{
+				"stuck: its run goes on although its context ended: deadline | 1 of db | - | a | why,restart | 22:40:00",
+				"fails: boom | 1 of db | - | b | why,kick | 23:12:00",
+			},
+		},
+		{
+			"the error that is told is that of the example",
+			facts{controllers: []controllerFacts{runs(
+				key("b", queue.StateBackingOff, "PUT b: 500"), with(key("c", queue.StateBackingOff, "PUT c: 500"), func(k *reconcile.KeySnapshot) { k.FailingSince = ago(time.Hour) }),
+			)}},
+			NotWell, "Not well. 1 cause.",
+			[]string{"fails: PUT c: 500 | 2 of db | - | c | why,kick | 22:40:00"},
+		},
+		{
 			"a function that stores nothing and fails for none",
 			facts{controllers: []controllerFacts{runs()}, kinds: []kindFacts{listed(object("a"), object("b"))}},
 			Well, "All is well: all 2 objects are as declared.", nil,
+		},
+		{
+			"objects of a function that stores nothing, on a server that does not run it",
+			facts{
+				controllers: []controllerFacts{edited(runs(), func(c *controllerFacts) { c.snap.Held, c.leases = 0, []introspect.Lease{{Holder: "s2"}} })},
+				kinds:       []kindFacts{listed(object("a"), object("b"))},
+			},
+			Well, "All is well: nothing fails, and nothing is stuck. Whether 2 of 2 objects are as declared is not known here.", nil,
+		},
+		{
+			"the same beside objects that are as declared",
+			facts{
+				controllers: []controllerFacts{edited(runs(), func(c *controllerFacts) { c.snap.Held, c.leases = 0, []introspect.Lease{{Holder: "s2"}} })},
+				kinds:       []kindFacts{{kind: "other", objects: listed(object("c", "ready"), object("d", "ready")).objects}, listed(object("a"))},
+			},
+			Well, "All is well: all 2 objects known here are as declared. Whether 1 of 3 objects is as declared is not known here.", nil,
+		},
+		{
+			"the same beside objects of another function",
+			facts{
+				controllers: []controllerFacts{edited(runs(), func(c *controllerFacts) { c.snap.Held, c.leases = 0, []introspect.Lease{{Holder: "s2"}} })},
+				kinds:       []kindFacts{{kind: "other", objects: listed(object("c", "ready"), object("d", "unready")).objects}, listed(object("a"))},
+			},
+			UnderWay, "Under way. 1 of 3 objects is not as declared yet: 1 waiting. Whether 1 of 3 objects is as declared is not known here.", nil,
+		},
+		{
+			"a server that lost its shards with its store",
+			facts{
+				stores:      []storeFacts{{name: "etcd e1", down: down}},
+				controllers: []controllerFacts{edited(runs(), func(c *controllerFacts) { c.snap.Held, c.leases = 0, []introspect.Lease{{}} })},
+				kinds:       []kindFacts{listed(object("a"), object("b"))},
+			},
+			NotWell, "Not well. The store (etcd e1) has not answered since 23:20:00; what follows is from then. Whether 2 of 2 objects are as declared is not known here. 1 cause.",
+			[]string{"store: no answer | etcd e1 | - | - | mend the store, nothing else | 23:20:00"},
+		},
+		{
+			"an endpoint that does not answer is told before what fails for it",
+			facts{
+				checks: []reconcile.Check{{Name: "quotas#2", Reason: "quota: s3/read: the endpoint is down since 2026-03-04T23:30:00Z"}, {Name: "other", Reason: "tired"}},
+				controllers: []controllerFacts{runs(
+					key("a", queue.StateBackingOff, "GET a: timeout"), key("b", queue.StateBackingOff, "GET b: timeout"), key("g", queue.StateParked, "size 0"),
+					key("c", queue.StateBackingOff, "GET c: timeout; since then throttled: quota: no budget: s3/read: the endpoint is down"),
+				)},
+			},
+			NotWell, "Not well. 4 causes; 1 needs a person.",
+			[]string{
+				"is not well: quota: s3/read: the endpoint is down since 2026-03-04T23:30:00Z | quotas | holds up 1 of db | - | mend the endpoint or the way to it, nothing else",
+				"given up: size 0 | 1 of db | - | g | edit,kick | 23:12:00",
+				"fails: GET a: timeout | 2 of db | - | a | why,kick | 23:12:00",
+				"is not well: tired | other | - | - | ",
+			},
 		},
 		{
 			"one that has run nothing yet",
@@ -508,9 +582,16 @@ func TestUnderneath(t *testing.T) {
 	}{
 		{"nothing", facts{}, nil},
 		{
-			"a healthy server of three",
+			"a server of three, and a shard that no other has taken yet",
 			facts{stores: []storeFacts{{name: "memory"}}, controllers: []controllerFacts{sharded, single}, caches: []cache.Snapshot{{Synced: true, Connected: true}}},
-			[]string{"well store: memory answers", "well leases: dbs runs 1 of 3 shards here, one runs on s2", "well caches: 1 cache connected", "well workers: 0 of 8 are busy"},
+			[]string{"well store: memory answers", "under way leases: dbs runs 1 of 3 shards here, s2 runs 1, no server that is known here runs 1, one runs on s2", "well caches: 1 cache connected", "well workers: 0 of 8 are busy"},
+		},
+		{
+			"a healthy server of four, in the order of their names",
+			facts{controllers: []controllerFacts{edited(sharded, func(c *controllerFacts) {
+				c.snap.Shards, c.leases = 5, []introspect.Lease{{Holder: "d"}, {Held: true, Running: true}, {Holder: "b"}, {Holder: "c"}, {Holder: "b"}}
+			})}},
+			[]string{"well leases: dbs runs 1 of 5 shards here, b runs 2, c 1, d 1", "well workers: 0 of 4 are busy"},
 		},
 		{
 			"controllers that run whole",

@@ -45,7 +45,7 @@ func (j *judging) kind(f *kindFacts) {
 	}
 	well := 0
 	if silents > 0 && !speaking {
-		well = j.silentAndWell(f.kind, silents)
+		well = j.silentAndWell(f, silents)
 	}
 	k.States[ready] += well
 	k.States[waiting] += silents - well
@@ -88,19 +88,21 @@ func (j *judging) addKind(k Kind) {
 
 // silentAndWell is how many of the objects of a kind whose runs store nothing about them are as
 // declared: those whose last run did not fail. It is known where a controller of the kind runs here.
-func (j *judging) silentAndWell(kind string, n int) int {
+func (j *judging) silentAndWell(f *kindFacts, n int) int {
+	kind := f.kind
 	pending, ran, elsewhere := 0, false, false
 	for i := range j.controllers {
 		c := &j.controllers[i]
 		if c.snap.Kind != kind {
 			continue
 		}
-		pending += c.stats.Of(queue.StateReady).Keys + c.stats.Of(queue.StateRunning).Keys
+		pending += c.stats.Of(queue.StateReady).Keys + c.stats.Of(queue.StateRunning).Keys - c.told
 		ran = ran || c.snap.Runs.Runs() > 0
-		elsewhere = elsewhere || c.snap.Held == 0
+		elsewhere = elsewhere || c.snap.Held == 0 || c.snap.Held < c.snap.Shards && !f.partial
 	}
 	if elsewhere {
-		j.v.Notes = append(j.v.Notes, fmt.Sprintf("%s of %s say nothing of themselves, and this server does not run them: whether they are as declared is not known here", some(n, "object"), kind))
+		j.v.Notes = append(j.v.Notes, fmt.Sprintf("%s of %s say nothing of themselves, and this server does not run them all: whether they are as declared is not known here", some(n, "object"), kind))
+		j.v.unknown += n
 	}
 	if !ran || elsewhere {
 		return 0
@@ -137,11 +139,14 @@ func (j *judging) ofObject(o *objects.Object, printed, state string, fact keyFac
 	default:
 		return
 	}
-	name = o.Kind + "\x00object " + one.What + "\x00" + name
-	if one.Why == "" && j.causes[name] == nil { // texts cost, and only the first is shown
-		one.Why = textOf(o.WithTexts())
+	found := j.named(o.Kind+"\x00object "+one.What+"\x00"+name, one)
+	if !found.seen(printed, since, time.Time{}) {
+		return
 	}
-	j.named(name, one).seen(printed, since, time.Time{})
+	if found.Why = one.Why; one.Why == "" { // texts cost: see conclude
+		example := *o
+		found.object = &example
+	}
 }
 
 // textOf is what the condition Synced of an object says.
@@ -202,7 +207,9 @@ func (j *judging) waitsFor(w waiter, name, why string) {
 		return // for its turn
 	}
 	c := j.named(w.kind+"\x00"+whatWaits+"\x00"+name, Cause{What: whatWaits, Why: why, Kind: w.kind, Do: []string{"why", "apply"}})
-	c.seen(w.key.String(), w.since, time.Time{})
+	if c.seen(w.key.String(), w.since, time.Time{}) {
+		c.Why = why
+	}
 	c.Grave = !c.Since.IsZero() && j.at.Sub(c.Since) > graveWait
 }
 

@@ -141,9 +141,10 @@ func (v *Verdict) stateOf(o objects.Object, key string) string {
 	return state
 }
 
-// StateOf is the state of one object, one of [States]. It lists nothing.
+// StateOf is the state of one object, one of [States]. It lists nothing. Of one that another server
+// runs it is what is stored that tells.
 func (l *Looker) StateOf(ctx context.Context, o objects.Object) string {
-	printed, key := o.Key().String(), ""
+	printed, key, elsewhere := o.Key().String(), "", false
 	for _, r := range l.m.Runners() {
 		c, ok := reconcile.Inspect(r)
 		if !ok {
@@ -156,7 +157,13 @@ func (l *Looker) StateOf(ctx context.Context, o objects.Object) string {
 		isStuck := slices.ContainsFunc(snap.Running, func(r introspect.Run) bool { return r.Stuck && slices.Contains(r.Keys, printed) })
 		if k, ok := c.Key(ctx, printed); ok {
 			key = worse(key, keyState(k, isStuck))
+		} else if lease, ok := c.LeaseOf(ctx, printed); ok && !lease.Running {
+			elsewhere = true
 		}
+	}
+	if elsewhere {
+		state, _ := stateOf(o, key)
+		return state
 	}
 	l.mu.Lock()
 	last := l.last

@@ -29,10 +29,41 @@ func (j *judging) storesDown() {
 	}
 }
 
+// endpointDown is how package quota says that calls are not answered, after the name of the budget.
+const endpointDown = ": the endpoint is down"
+
+// mendEndpoint is what to do about an endpoint that does not answer.
+const mendEndpoint = "mend the endpoint or the way to it, nothing else"
+
+// endpointsDown tells of the endpoints of quotas that do not answer, from which it follows that runs fail.
+func (j *judging) endpointsDown() {
+	for _, c := range j.checks {
+		if !c.OK && strings.Contains(c.Reason, endpointDown) {
+			name := userName(c.Name)
+			j.endpoints = append(j.endpoints, j.named(name+"\x00"+whatIll+"\x00"+c.Name, Cause{What: whatIll, Why: c.Reason, Grave: true, Kind: name, Do: []string{mendEndpoint}, endpoint: true}))
+		}
+	}
+}
+
+// endpointOf is the endpoint that an error says is down; nil: it says so of none that is known.
+func (j *judging) endpointOf(err string) *Cause {
+	before, _, says := strings.Cut(err, endpointDown)
+	if !says {
+		return nil
+	}
+	budget := before[strings.LastIndexByte(before, ' ')+1:]
+	for _, c := range j.endpoints {
+		if strings.Contains(c.Why, budget+endpointDown) {
+			return c
+		}
+	}
+	return nil
+}
+
 // rest judges what is no controller and no object.
 func (j *judging) rest() {
 	for _, c := range j.checks {
-		if !c.OK && !j.follows(c.Reason) {
+		if !c.OK && !j.follows(c.Reason) && !strings.Contains(c.Reason, endpointDown) {
 			name := userName(c.Name)
 			j.named(name+"\x00"+whatIll, Cause{What: whatIll, Why: c.Reason, Grave: true, Kind: name})
 		}
@@ -89,7 +120,9 @@ func (j *judging) leases() {
 		default:
 			says = append(says, c.snap.Name+" "+leaseText(&c.snap, c.leases))
 		}
-		if slices.ContainsFunc(c.leases, func(l introspect.Lease) bool { return l.Held != l.Running }) {
+		if slices.ContainsFunc(c.leases, func(l introspect.Lease) bool {
+			return l.Held != l.Running || len(c.leases) > 1 && nowhere(l)
+		}) {
 			level = UnderWay
 		}
 	}
@@ -116,9 +149,38 @@ func alike(names []string, one, several string) []string {
 	return []string{some(len(names), "controller") + " " + several}
 }
 
+// nowhere reports whether no server that this one knows of has the lease.
+func nowhere(l introspect.Lease) bool { return !l.Held && !l.Running && l.Holder == "" }
+
+// shardsText says which server runs how many shards.
+func shardsText(s *introspect.Controller, all []introspect.Lease) string {
+	none, of := 0, map[string]int{}
+	for _, l := range all {
+		switch {
+		case nowhere(l):
+			none++
+		case !l.Held && !l.Running:
+			of[l.Holder]++
+		}
+	}
+	says := []string{fmt.Sprintf("runs %d of %d shards here", s.Held, s.Shards)}
+	for i, server := range sorted(of) {
+		runs := " "
+		if i == 0 {
+			runs = " runs "
+		}
+		says = append(says, server+runs+number(of[server]))
+	}
+	text := list(says)
+	if none > 0 {
+		text += ", no server that is known here runs " + number(none)
+	}
+	return text
+}
+
 func leaseText(s *introspect.Controller, all []introspect.Lease) string {
 	if len(all) > 1 {
-		return fmt.Sprintf("runs %d of %d shards here", s.Held, s.Shards)
+		return shardsText(s, all)
 	}
 	l := all[0]
 	switch {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/objects"
 )
 
 // Levels of a Verdict.
@@ -31,6 +32,7 @@ type Verdict struct {
 	Under  []Part   `json:"underneath"`
 	Notes  []string `json:"notes,omitempty"` // what the counts leave out
 
+	unknown       int             // objects that other servers run, and of which nothing is stored
 	silentAndWell map[string]bool // kinds of whose objects nothing is stored, and that are as declared
 }
 
@@ -68,7 +70,9 @@ type Cause struct {
 	// Do are the commands of tend that apply, and what else to do, in words.
 	Do []string `json:"do,omitempty"`
 
-	rank int
+	rank     int
+	endpoint bool            // of a quota, which does not answer
+	object   *objects.Object // the example, whose text is Why; nil: Why is known
 }
 
 // Part is one of the things that all else stands on.

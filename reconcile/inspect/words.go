@@ -52,9 +52,12 @@ func line(s string) string {
 	return strings.TrimSuffix(strings.Join(strings.Fields(store.Clip(s)), " "), ".")
 }
 
+// left is how many objects are known not to be as declared.
+func (v *Verdict) left() int { return v.Objects - v.Declared - v.unknown }
+
 // say makes the sentences of the verdict. down is what they begin with while a store is down.
 func (v *Verdict) say(down string) {
-	left := v.Objects - v.Declared
+	left := v.left()
 	var says []string
 	switch v.Level {
 	case Well:
@@ -63,7 +66,7 @@ func (v *Verdict) say(down string) {
 		says = append(says, "Under way.")
 		if left > 0 {
 			says = append(says, v.leftOver("are", " yet")+": "+v.inStates()+".")
-		} else if v.Objects > 0 {
+		} else if v.Objects > v.unknown {
 			says = append(says, v.allWellBut("are"))
 		}
 	default:
@@ -78,9 +81,16 @@ func (v *Verdict) say(down string) {
 				text += ", for " + short(v.At.Sub(v.Since))
 			}
 			says = append(says, text+".")
-		} else if v.Objects > 0 {
+		} else if v.Objects > v.unknown {
 			says = append(says, v.allWellBut(are))
 		}
+	}
+	if v.unknown > 0 {
+		are := "are"
+		if v.unknown == 1 {
+			are = singular[are]
+		}
+		says = append(says, fmt.Sprintf("Whether %s of %s %s as declared is not known here.", number(v.unknown), some(v.Objects, "object"), are))
 	}
 	if n := len(v.Causes) + v.More; n > 0 {
 		text := some(n, "cause")
@@ -100,13 +110,17 @@ func (v *Verdict) say(down string) {
 var singular = map[string]string{"are": "is", "were": "was"}
 
 func (v *Verdict) allWell(are string) string {
-	if v.Objects == 0 {
+	if v.Objects == v.unknown {
 		return "nothing fails, and nothing is stuck"
 	}
-	if v.Objects == 1 {
-		return "the 1 object " + singular[are] + " as declared" + v.partly()
+	n, known := v.Objects-v.unknown, ""
+	if v.unknown > 0 {
+		known = "known here "
 	}
-	return "all " + number(v.Objects) + " objects " + are + " as declared" + v.partly()
+	if n == 1 {
+		return "the 1 object " + known + singular[are] + " as declared" + v.partly()
+	}
+	return "all " + number(n) + " objects " + known + are + " as declared" + v.partly()
 }
 
 // allWellBut is for what is in the way of no object so far.
@@ -116,7 +130,7 @@ func (v *Verdict) allWellBut(are string) string {
 }
 
 func (v *Verdict) leftOver(are, yet string) string {
-	left := v.Objects - v.Declared
+	left := v.left()
 	if left == 1 {
 		are = singular[are]
 	}
@@ -141,7 +155,11 @@ func (v *Verdict) partly() string {
 func (v *Verdict) inStates() string {
 	var all []string
 	for _, s := range states[:len(states)-1] {
-		if n := v.States[s]; n > 0 {
+		n := v.States[s]
+		if s == waiting {
+			n -= v.unknown
+		}
+		if n > 0 {
 			all = append(all, number(n)+" "+s)
 		}
 	}

@@ -112,6 +112,7 @@ func (b *budget) take() error {
 	return nil
 }
 
+// downText is what a budget says of an endpoint that does not answer. Package inspect knows it by these words.
 const downText = "the endpoint is down"
 
 // downCounts is how long a failed call is news. An open breaker of which nothing makes calls any

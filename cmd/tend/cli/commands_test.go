@@ -196,6 +196,9 @@ func TestEventsOfTheServiceAreShown(t *testing.T) {
 			t.Errorf("of one object:\n%s", text)
 		}
 	}
+	page := &tend{t: t, env: map[string]string{}} // the page alone is asked
+	wantAll(t, page.run(cli.Done, "", "events", "disk", "prod/a", "-debug", strings.TrimSuffix(c.env["TEND_SERVER"], "objects")+"debug"), "of a\n")
+	page.run(cli.Usage, "", "kinds", "-debug", "http://localhost:1/debug")
 	if text := c.run(cli.Done, "", "events", "-n", "test"); strings.Contains(text, "of a") {
 		t.Errorf("of another namespace:\n%s", text)
 	}

@@ -27,7 +27,7 @@ func (r *command) events(ctx context.Context, args []string) error {
 		view.Set("kind", args[0])
 	}
 	if len(args) > 1 {
-		_, key, err := r.named(args)
+		key, err := r.key(args[1])
 		if err != nil {
 			return err
 		}

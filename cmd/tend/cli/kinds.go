@@ -6,8 +6,6 @@ import (
 	"maps"
 	"net/url"
 	"slices"
-
-	"github.com/tendhq/tend/reconcile/inspect"
 )
 
 // kindNames are the kinds of the service, of the host's program, or that the store has.
@@ -41,6 +39,7 @@ type kindLine struct {
 	Objects  *int           `json:"objects,omitempty"`
 	Declared *int           `json:"asDeclared,omitempty"` // of a service, which says it
 	States   map[string]int `json:"states,omitempty"`
+	Partial  bool           `json:"partial,omitempty"` // they are those of the shards of the server that was asked
 }
 
 func (r *command) listKinds(ctx context.Context, _ []string) error {
@@ -90,13 +89,16 @@ func (r *command) countKinds(ctx context.Context) (map[string]kindLine, error) {
 		}
 		return all, err
 	}
-	var page struct{ Verdict *inspect.Verdict }
+	var page statusPage
 	if err := r.askPage(ctx, url.Values{"view": {"status"}}, &page); err != nil || page.Verdict == nil {
 		return nil, err
 	}
 	for _, k := range page.Verdict.Kinds {
 		if declared := k.States[ready]; k.Error == "" {
-			all[k.Kind] = kindLine{Objects: &k.Total, Declared: &declared, States: k.States}
+			all[k.Kind] = kindLine{Objects: &k.Total, Declared: &declared, States: k.States, Partial: k.Partial}
+		}
+		if k.Partial {
+			r.notePart(k.Kind, page.Servers)
 		}
 	}
 	return all, nil

@@ -106,6 +106,9 @@ type command struct {
 	screen                                                        screen    // that Stdout is
 	terminal                                                      io.Writer // Stdout itself, for an editor
 
+	told  map[string]objectSays // by kind and key, with -state
+	parts []string              // kinds of which it was said that they are a part
+
 	http    *http.Client
 	client  *api.Client
 	backend store.Backend
@@ -260,6 +263,8 @@ func (r *command) connect(ctx context.Context) error {
 		return nil
 	case r.store != "":
 		return r.open(ctx)
+	case r.debug != "" && slices.Contains([]string{"status", "events"}, r.words[0]):
+		return nil // they ask the page alone
 	}
 	return usage("neither -server nor -store is given, nor TEND_SERVER or TEND_STORE set")
 }
@@ -291,13 +296,22 @@ func (r *command) kind(name string) (objects.Kind, error) {
 
 // named is the kind and the key that two arguments name.
 func (r *command) named(args []string) (objects.Kind, store.Key, error) {
-	key, err := store.ParseKey(args[1])
+	key, err := r.key(args[1])
 	if err != nil {
-		return nil, key, usage("%v", err)
-	}
-	if !strings.Contains(args[1], "/") { // "/name" has no namespace, and says so
-		key.Namespace = r.namespace
+		return nil, key, err
 	}
 	k, err := r.kind(args[0])
 	return k, key, err
+}
+
+// key is the key that an argument names.
+func (r *command) key(arg string) (store.Key, error) {
+	key, err := store.ParseKey(arg)
+	if err != nil {
+		return key, usage("%v", err)
+	}
+	if !strings.Contains(arg, "/") { // "/name" has no namespace, and says so
+		key.Namespace = r.namespace
+	}
+	return key, nil
 }

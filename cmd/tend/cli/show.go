@@ -140,15 +140,28 @@ func (r *command) table(all []objects.Object, kinds bool) error {
 	if kinds {
 		t.at++
 	}
-	add("", "KIND", "KEY", "PHASE", "READY", "GENERATION", "SEEN", "AGE", "REMARKS")
+	states := r.states != ""
+	row := func(look, kind, key, state string, rest ...string) {
+		if states {
+			rest = append([]string{state}, rest...)
+		}
+		add(look, kind, append([]string{key}, rest...)...)
+	}
+	row("", "KIND", "KEY", "STATE", "PHASE", "READY", "GENERATION", "SEEN", "AGE", "REMARKS")
 	for _, o := range all {
+		told, key := r.told[o.Kind+"\x00"+o.Key().String()], word(o.Key().String())
+		told.State = cmp.Or(told.State, inspect.StateOf(o))
 		if o.Err != nil {
-			add(bad, word(o.Kind), word(o.Key().String()), "-", "-", "-", "-", "-", word(o.Err.Error()))
+			row(bad, word(o.Kind), key, word(told.State), "-", "-", "-", "-", "-", word(o.Err.Error()))
 			continue
 		}
 		ready, says := readiness(o)
-		add(lookOf(inspect.StateOf(o)), word(o.Kind), word(o.Key().String()), word(cmp.Or(string(o.Phase), "-")), word(ready),
-			fmt.Sprint(o.Generation), fmt.Sprint(o.ObservedGeneration), age(o.Created), word(strings.Join(append(remarks(o), says...), "; ")))
+		says = append(remarks(o), says...)
+		if !slices.ContainsFunc(says, func(s string) bool { return strings.Contains(s, told.LastError) }) && told.LastError != "" {
+			says = append(says, told.LastError)
+		}
+		row(lookOf(told.State), word(o.Kind), key, word(told.State), word(cmp.Or(string(o.Phase), "-")), word(ready),
+			fmt.Sprint(o.Generation), fmt.Sprint(o.ObservedGeneration), age(o.Created), word(strings.Join(says, "; ")))
 	}
 	t.write(r.Stdout)
 	return nil
@@ -424,7 +437,8 @@ func (r *command) why(ctx context.Context, args []string) error {
 		return err
 	}
 	says := remarks(o)
-	if o.ObservedGeneration != o.Generation {
+	silent := o.ObservedGeneration == 0 && o.Phase == "" && len(o.Conditions) == 0
+	if !silent && o.ObservedGeneration != o.Generation {
 		says = append(says, fmt.Sprintf("generation %d is not reconciled yet; the last was %d", o.Generation, o.ObservedGeneration))
 	}
 	for _, c := range o.Conditions {
@@ -435,7 +449,13 @@ func (r *command) why(ctx context.Context, args []string) error {
 	if len(says) == 0 && o.Phase == store.PhaseReady {
 		says = append(says, fmt.Sprintf("it is Ready in generation %d", o.Generation))
 	}
-	queued, err := r.askQueues(ctx, o)
+	state, queued, err := r.askQueues(ctx, o)
+	switch {
+	case silent && state == ready:
+		says = append(says, "it is as declared; its runs store nothing about it")
+	case silent:
+		says = append(says, fmt.Sprintf("generation %d is not reconciled yet, or its runs store nothing about it", o.Generation))
+	}
 	if err != nil {
 		queued = []string{"what the queues say is not known: " + err.Error()}
 	}
@@ -453,14 +473,16 @@ func (r *command) why(ctx context.Context, args []string) error {
 }
 
 // askQueues asks the debug page of the service.
-func (r *command) askQueues(ctx context.Context, o objects.Object) (says []string, err error) {
+func (r *command) askQueues(ctx context.Context, o objects.Object) (state string, says []string, err error) {
 	var page struct {
 		Object struct {
-			Keys []struct{ Controller, State, Because, Error string }
+			State, RunsOn string
+			Keys          []struct{ Controller, State, Because, Error string }
 		}
+		Servers []serverPage
 	}
 	if err := r.askPage(ctx, url.Values{"view": {"object"}, "kind": {o.Kind}, "key": {o.Key().String()}}, &page); err != nil {
-		return nil, err
+		return "", nil, err
 	}
 	for _, k := range page.Object.Keys {
 		text := fmt.Sprintf("controller %s: %s: %s", k.Controller, k.State, k.Because)
@@ -469,5 +491,10 @@ func (r *command) askQueues(ctx context.Context, o objects.Object) (says []strin
 		}
 		says = append(says, text)
 	}
-	return says, nil
+	for _, s := range page.Servers {
+		if s.Name == page.Object.RunsOn {
+			says = append(says, "ask "+s.Name+": its page is "+s.Page)
+		}
+	}
+	return page.Object.State, says, nil
 }

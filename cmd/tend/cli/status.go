@@ -27,12 +27,9 @@ func (r *command) askPage(ctx context.Context, view url.Values, to any) error {
 	if r.client == nil && r.debug == "" {
 		return errors.New("the service is not asked, only its store")
 	}
-	u, err := url.Parse(cmp.Or(r.debug, r.server))
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" { // its text has the address, maybe with a password
-		return errors.New("the address of the debug page cannot be understood")
-	}
-	if r.debug == "" {
-		u.Path = path.Join(path.Dir(u.Path), "debug")
+	u, err := r.page()
+	if err != nil {
+		return err
 	}
 	view.Set("format", "json")
 	u.RawQuery = view.Encode()
@@ -63,26 +60,63 @@ func (r *command) askPage(ctx context.Context, view url.Values, to any) error {
 	return nil
 }
 
+// page is the address of the debug page.
+func (r *command) page() (*url.URL, error) {
+	u, err := url.Parse(cmp.Or(r.debug, r.server))
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" { // its text has the address, maybe with a password
+		return nil, errors.New("the address of the debug page cannot be understood")
+	}
+	if r.debug == "" {
+		u.Path = path.Join(path.Dir(u.Path), "debug")
+	}
+	return u, nil
+}
+
 // status prints the verdict of the service's page.
 func (r *command) status(ctx context.Context, _ []string) error {
-	var page struct{ Verdict *inspect.Verdict }
+	if r.client == nil && r.debug == "" {
+		return usage("status asks a service (-server or -debug): a store alone does not say whether all is well")
+	}
+	var page statusPage
 	if err := r.askPage(ctx, url.Values{"view": {"status"}}, &page); err != nil {
 		return err
 	}
-	v := page.Verdict
-	if v == nil {
+	if page.Verdict == nil {
 		return errors.New("what answers in place of the debug page gives no verdict: -debug names something else, or the service is of an earlier version")
 	}
-	err := r.showStatus(v)
-	if err == nil && v.Level == inspect.NotWell {
+	err := r.showStatus(&page)
+	if err == nil && page.Verdict.Level == inspect.NotWell {
 		err = errNotWell
 	}
 	return err
 }
 
-func (r *command) showStatus(v *inspect.Verdict) error {
+// statusPage is what the debug page says of the service, and of the servers beside the one that is asked.
+type statusPage struct {
+	Verdict *inspect.Verdict
+	Servers []serverPage
+}
+
+type serverPage struct {
+	Name string `json:"name"`
+	Page string `json:"page"`
+}
+
+func listServers(all []serverPage) string {
+	texts := make([]string, len(all))
+	for i, s := range all {
+		texts[i] = s.Name + " " + s.Page
+	}
+	return strings.Join(texts, ", ")
+}
+
+func (r *command) showStatus(page *statusPage) error {
+	v := page.Verdict
 	if r.output != "table" {
-		return r.print(v)
+		return r.print(struct {
+			*inspect.Verdict
+			Servers []serverPage `json:"servers,omitempty"`
+		}{v, page.Servers})
 	}
 	look := map[string]string{inspect.Well: good, inspect.UnderWay: warn, inspect.NotWell: bad}
 	fmt.Fprintln(r.Stdout, r.screen.paint(look[v.Level], wrapped(word(v.Says), r.screen.width, "")))
@@ -109,6 +143,9 @@ func (r *command) showStatus(v *inspect.Verdict) error {
 	for _, p := range v.Under {
 		t.add(look[p.Level], word(p.Name), word(p.Says))
 	}
+	if len(page.Servers) > 0 {
+		t.add("", "beside", word(listServers(page.Servers)))
+	}
 	t.write(r.Stdout)
 	return nil
 }
@@ -132,13 +169,42 @@ func (r *command) showCause(v *inspect.Verdict, c *inspect.Cause) {
 		about += ", for example " + word(c.Example)
 	}
 	fmt.Fprintf(r.Stdout, "\n%s\n%s\n", what, wrapped("  "+about, r.screen.width, "  "))
-	for _, do := range c.Do {
-		text := do
-		if _, known := verbs[do]; known {
-			text = c.Command(do)
-		}
+	for _, text := range r.todo(c) {
 		fmt.Fprintf(r.Stdout, "    %s\n", word(text))
 	}
+}
+
+// todo is what can be done about a cause, a line each. Commands are for objects: a key that is none has
+// its page.
+func (r *command) todo(c *inspect.Cause) (all []string) {
+	for _, do := range c.Do {
+		text := do
+		if _, known := verbs[do]; known && c.Kind != "" {
+			text = c.Command(do)
+		} else if known {
+			if text = r.keyPage(c); do == "edit" {
+				text = "mend what the error names"
+			}
+		}
+		if !slices.Contains(all, text) {
+			all = append(all, text)
+		}
+	}
+	return all
+}
+
+// keyPage is where the key of a cause is shown, and can be kicked where that is allowed.
+func (r *command) keyPage(c *inspect.Cause) string {
+	u, err := r.page()
+	if err != nil {
+		return "see the debug page"
+	}
+	q := url.Values{"c": {c.Controller}}
+	if c.Example != "" {
+		q.Set("key", c.Example)
+	}
+	u.RawQuery = q.Encode()
+	return "see " + u.Redacted()
 }
 
 // inStates keeps the objects that are in one of the states that were asked for: as the service
@@ -153,23 +219,36 @@ func (r *command) inStates(ctx context.Context, kind string, all []objects.Objec
 	if r.client == nil && r.debug == "" {
 		return slices.DeleteFunc(all, func(o objects.Object) bool { return !slices.Contains(wanted, inspect.StateOf(o)) }), nil
 	}
-	keys := map[string]bool{}
+	if r.told == nil {
+		r.told = map[string]objectSays{}
+	}
 	for _, state := range wanted {
-		if err := r.keysIn(ctx, kind, state, keys); err != nil {
+		if err := r.keysIn(ctx, kind, state); err != nil {
 			return nil, err
 		}
 	}
-	return slices.DeleteFunc(all, func(o objects.Object) bool { return !keys[o.Key().String()] }), nil
+	return slices.DeleteFunc(all, func(o objects.Object) bool {
+		_, is := r.told[o.Kind+"\x00"+o.Key().String()]
+		return !is
+	}), nil
 }
 
-// keysIn adds the keys of the objects that the service says are in a state.
-func (r *command) keysIn(ctx context.Context, kind, state string, keys map[string]bool) error {
+// objectSays is what the service says of an object: its state, and why its last run failed.
+type objectSays struct{ State, LastError string }
+
+// keysIn notes the objects that the service says are in a state.
+func (r *command) keysIn(ctx context.Context, kind, state string) error {
 	for after := ""; ; {
 		var page struct {
 			Objects struct {
-				Objects []struct{ Key string }
-				Next    string
+				Partial bool
+				Objects []struct {
+					Key string
+					objectSays
+				}
+				Next string
 			}
+			Servers []serverPage
 		}
 		view := url.Values{"view": {"objects"}, "kind": {kind}, "state": {state}}
 		if after != "" {
@@ -179,7 +258,10 @@ func (r *command) keysIn(ctx context.Context, kind, state string, keys map[strin
 			return err
 		}
 		for _, o := range page.Objects.Objects {
-			keys[o.Key] = true
+			r.told[kind+"\x00"+o.Key] = o.objectSays
+		}
+		if page.Objects.Partial {
+			r.notePart(kind, page.Servers)
 		}
 		next, err := url.ParseQuery(strings.TrimPrefix(page.Objects.Next, "?"))
 		if err != nil || next.Get("after") == "" || next.Get("after") == after {
@@ -187,6 +269,19 @@ func (r *command) keysIn(ctx context.Context, kind, state string, keys map[strin
 		}
 		after = next.Get("after")
 	}
+}
+
+// notePart says, once for a kind, that a server knows of its own share only.
+func (r *command) notePart(kind string, beside []serverPage) {
+	if slices.Contains(r.parts, kind) {
+		return
+	}
+	r.parts = append(r.parts, kind)
+	text := r.Name + ": of " + word(kind) + " these are the objects of the shards of the server that was asked"
+	if len(beside) > 0 {
+		text += "; beside it: " + word(listServers(beside))
+	}
+	fmt.Fprintln(r.Stderr, text)
 }
 
 // ageAt is how long ago a time was at a moment.

@@ -54,8 +54,9 @@ type (
 		PausedSince time.Time         `json:"pausedSince,omitzero"`
 		Finalizers  []string          `json:"finalizers,omitempty"`
 		Conditions  []store.Condition `json:"conditions,omitempty"`
-		Error       string            `json:"error,omitempty"` // it cannot be decoded
-		State       string            `json:"state"`           // one of inspect.States
+		Error       string            `json:"error,omitempty"`     // it cannot be decoded
+		State       string            `json:"state"`               // one of inspect.States
+		LastError   string            `json:"lastError,omitempty"` // of its keys on this server, where it is not as declared
 		exact       store.Key
 		object      objects.Object
 	}
@@ -75,6 +76,7 @@ type (
 		Fields   []fieldsView    `json:"fields,omitempty"`
 		Links    []objectLine    `json:"links,omitempty"`
 		Needs    *needsView      `json:"needs,omitempty"`  // the same over several steps
+		RunsOn   string          `json:"runsOn,omitempty"` // the server that runs it, where that is another one
 		Object   json.RawMessage `json:"object,omitempty"` // without its secrets
 		Keys     []controllerKey `json:"keys,omitempty"`   // in the controllers of its kind
 		Events   []eventView     `json:"events,omitempty"`
@@ -142,6 +144,7 @@ func (h *handler) objectPage(ctx context.Context, q url.Values) (*objectsView, e
 	if err := addTexts(ctx, rows); err != nil {
 		return nil, err
 	}
+	h.addErrors(ctx, v.Kind, rows)
 	v.Objects = rows
 	return v, nil
 }
@@ -218,11 +221,35 @@ func (h *handler) object(ctx context.Context, kind, printed string) (*objectView
 			row = rowOf(s, snap)
 		} else if l, ok := c.LeaseOf(ctx, printed); ok && !l.Running {
 			row.Because = elsewhere(l, snap)
+			if !l.Held {
+				v.RunsOn = cmp.Or(l.Holder, noServer)
+			}
 		}
 		v.Keys = append(v.Keys, controllerKey{c.Name(), row, c.RecentRuns(ctx, printed)})
 	}
 	v.Events = h.eventsOf(kind, key, manyRows)
 	return v, nil
+}
+
+// noServer stands for the name of a server that is not known.
+const noServer = "no server that is known here"
+
+// silent reports whether nothing is stored about the object that says how it is.
+func (r objectRow) silent() bool {
+	return r.Error == "" && r.Phase == "" && r.Observed == 0 && len(r.Conditions) == 0
+}
+
+// stateOfObject is its state, as far as this server knows it.
+func stateOfObject(v *objectView) cell {
+	c := looks(stateTone(v.State), stateText(v.State))
+	switch {
+	case v.RunsOn == "":
+	case v.silent() && v.State == "waiting":
+		c = looks("warn", "not known here: "+v.RunsOn+" runs it")
+	default:
+		c.Text += " by what is stored: " + clean(v.RunsOn) + " runs it"
+	}
+	return c
 }
 
 // fieldsOf reads from an object's JSON whose its fields are.
@@ -248,6 +275,24 @@ func addTexts(ctx context.Context, rows []objectRow) error {
 		rows[i].Conditions = slices.Clone(rows[i].object.WithTexts().Conditions)
 	}
 	return nil
+}
+
+// addErrors adds why the runs of those that are not as declared failed last.
+func (h *handler) addErrors(ctx context.Context, kind string, rows []objectRow) {
+	for _, c := range h.controllers() {
+		if c.Snapshot().Kind != kind {
+			continue
+		}
+		for i := range rows {
+			r := &rows[i]
+			if r.State == asDeclared || r.LastError != "" {
+				continue
+			}
+			if k, ok := c.Key(ctx, r.Key); ok {
+				r.LastError = k.Error
+			}
+		}
+	}
 }
 
 // heldUp says what the deletion of an object waits for.
@@ -334,7 +379,7 @@ func (p *printer) objectTable(rows []objectRow, kinds bool) section {
 
 func phase(r objectRow) cell {
 	c := looks("", cmp.Or(r.Phase, "not reconciled yet"))
-	if r.Error != "" {
+	if r.Error != "" || r.silent() && r.State == asDeclared { // its runs store nothing
 		return cell{}
 	}
 	return c
@@ -380,6 +425,9 @@ func remarksOf(r objectRow, now time.Time) cell {
 	if r.Paused {
 		says = append(says, strings.TrimSpace("paused "+pausedFor(r, now)))
 	}
+	if r.LastError != "" {
+		says = append(says, r.LastError)
+	}
 	if len(says) == 0 {
 		return cell{}
 	}
@@ -412,7 +460,7 @@ func (p *printer) objectSections(v *objectView, whole bool) {
 		}
 	}
 	pair("cannot be decoded", bad(v.Error))
-	pair("state", looks(stateTone(v.State), stateText(v.State)))
+	pair("state", stateOfObject(v))
 	pair("phase", phase(v.objectRow))
 	pair("deletion", bad(v.HeldUp))
 	if v.Paused {
@@ -444,13 +492,22 @@ func (p *printer) objectSections(v *objectView, whole bool) {
 	p.add(s)
 	p.conditionTable(v.Conditions)
 	for _, k := range v.Keys {
-		p.add(section{
+		there := cell{Text: "its key", Link: keyLink(k.Controller, k.exact)}
+		if page := p.pages[v.RunsOn]; page != "" && there.Link != "" {
+			there = cell{Text: "this key on " + clean(v.RunsOn), Link: page + there.Link}
+		}
+		s := section{
 			Title: "In the queue of " + clean(k.Controller),
 			Rows: [][]cell{
-				{plain("state"), looks(stateLook(k.keyRow), k.State)}, {plain("why"), long(k.Because)}, {plain("last error"), lastError(k.keyRow)},
+				{plain("state"), looks(stateLook(k.keyRow), k.State)},
+				{plain("why"), long(k.Because)},
+				{plain("failing since"), failingSince(k.keyRow, p.now)},
+				{plain("last error"), lastError(k.keyRow)},
 			},
-			Links: []cell{{Text: "its key", Link: keyLink(k.Controller, k.exact)}},
-		})
+			Links: []cell{there},
+		}
+		s.Rows = slices.DeleteFunc(s.Rows, func(r []cell) bool { return r[1].Text == "" })
+		p.add(s)
 		p.strip(k.Recent)
 	}
 	if whole {

@@ -3,6 +3,7 @@ package debug_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"log/slog"
 	"net/http"
@@ -115,6 +116,74 @@ func TestPagesOfSeveralServersLeadToEachOther(t *testing.T) {
 		}
 		if led != 8 {
 			t.Errorf("%d links for 8 keys on 2 servers, want 8", led)
+		}
+		cancel()
+		for range 2 {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// What is stored says nothing of an object whose function stores nothing: a server that does not run
+// it does not know how it is. Its page said "as declared" of one that failed on the server beside it.
+func TestPageOfAnObjectThatAnotherServerRunsDoesNotSayThatItIsWell(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		silent, b := slog.New(slog.DiscardHandler), must(memory.New(nil))
+		kind := must(store.New[spec, status](b, "bucket", nil))
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 2)
+		var pages []http.Handler
+		for _, server := range []string{"server-a", "server-b"} {
+			c := must(reconcile.For(kind, func(_ context.Context, o *bucket) (reconcile.Result, error) {
+				if strings.HasPrefix(o.Name, "bad") {
+					return reconcile.Result{}, errors.New("refused: " + o.Name)
+				}
+				return reconcile.Result{}, nil
+			}, &reconcile.ForOptions[spec, status]{Options: reconcile.Options[reconcile.Request]{Logger: silent}, Cache: &cache.Options[spec, status]{Shards: 4}}))
+			m := &reconcile.Manager{Logger: silent, Placement: must(lease.NewSharded(b, "buckets", 4, &lease.Options{Server: server, Logger: silent}))}
+			if err := m.Register(c); err != nil {
+				t.Fatal(err)
+			}
+			pages = append(pages, must(debug.New(m, &debug.Options{Objects: []objects.Kind{objects.OfCache(c.Cache())}, Logger: silent, Servers: func() map[string]string {
+				return map[string]string{"server-a": "http://a.example/debug", "server-b": "http://b.example/debug"}
+			}})))
+			go func() { done <- m.Run(ctx) }() // ends at cancel
+		}
+		time.Sleep(time.Minute)
+		var names []string
+		for i := range 4 {
+			names = append(names, fmt.Sprintf("bad-%d", i), fmt.Sprintf("good-%d", i))
+		}
+		for _, name := range names {
+			_ = must(kind.Create(t.Context(), &bucket{Meta: store.Meta{Name: name}}))
+		}
+		time.Sleep(time.Minute)
+		for i, other := range []string{"server-b", "server-a"} {
+			get(t, pages[i], http.StatusOK) // what is counted is no excuse
+			known := 0
+			for _, name := range names {
+				page := get(t, pages[i], http.StatusOK, "view", "object", "kind", "bucket", "key", name)
+				elsewhere := "not known here: " + other + " runs it"
+				switch {
+				case strings.Contains(page, elsewhere):
+					wantAll(t, page, `<a href="http://`+other[len("server-"):]+`.example/debug?c=bucket&amp;key=`+name+`">this key on `+other)
+					wantAll(t, get(t, pages[i], http.StatusOK, "view", "object", "kind", "bucket", "key", name, "format", "json"), `"runsOn": "`+other+`"`)
+					if strings.Contains(page, "as declared") {
+						t.Errorf("%s is as declared, says the server that does not run it", name)
+					}
+				case strings.HasPrefix(name, "good"):
+					known++
+					wantAll(t, page, "as declared")
+				default:
+					known++
+					wantAll(t, page, ">failing<", "refused: "+name)
+				}
+			}
+			if known == 0 || known == len(names) {
+				t.Errorf("the server beside %s knows of %d of %d objects", other, known, len(names))
+			}
 		}
 		cancel()
 		for range 2 {
