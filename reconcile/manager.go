@@ -22,7 +22,8 @@ import (
 // A Runner is anything that runs until its context ends. A Manager treats its
 // error like a controller's. It may also have
 //
-//	Name() string    else it is named for its String, which is shown then, or its type
+//	Name() string    else it is named for its String, which is shown then, or its type; with #2 behind
+//	                 it if another one is named so
 //	Health() error   nil, or what is wrong: for the Manager's Health
 //	Ready() error    nil, or what it waits for: for the Manager's Ready
 //	EndsLast()       does nothing: a runner that has it is ended when all others have, as a
@@ -136,7 +137,8 @@ func (m *Manager) withLocked(rs ...Runner) ([]*member, error) {
 		if c, ok := r.(controller); ok && c.startable() != nil {
 			return nil, c.startable()
 		}
-		mb := newMember(r, len(members))
+		mb := newMember(r)
+		mb.distinguish(members)
 		if mb.controller != nil {
 			if p := mb.controller.placementOf(); p != nil && !reflect.ValueOf(p).Comparable() {
 				return nil, fmt.Errorf("controller %q: placement %v cannot be compared with that of others: give it as a pointer", mb.name, p)
@@ -152,11 +154,10 @@ func (m *Manager) withLocked(rs ...Runner) ([]*member, error) {
 	return members, m.checkCycles(members)
 }
 
-// newMember makes the member of a runner; n counts the members, for the name of a runner that has none.
-func newMember(r Runner, n int) *member {
-	mb := &member{Runner: r, name: fmt.Sprintf("%T#%d", r, n)}
+func newMember(r Runner) *member {
+	mb := &member{Runner: r, name: strings.TrimPrefix(fmt.Sprintf("%T", r), "*")}
 	if s, ok := r.(fmt.Stringer); ok {
-		mb.name = fmt.Sprintf("%s#%d", s, n)
+		mb.name = s.String()
 	}
 	mb.controller, _ = r.(controller)
 	_, mb.cache = r.(Cached)
@@ -168,6 +169,17 @@ func newMember(r Runner, n int) *member {
 		mb.name = "cache " + mb.name // a controller may be named for the same kind
 	}
 	return mb
+}
+
+// distinguish gives a member that has no name of its own one that no other has.
+func (mb *member) distinguish(members []*member) {
+	if _, named := mb.Runner.(interface{ Name() string }); named {
+		return
+	}
+	is := mb.name
+	for n := 2; slices.ContainsFunc(members, func(o *member) bool { return o.name == mb.name }); n++ {
+		mb.name = fmt.Sprintf("%s#%d", is, n)
+	}
 }
 
 // same tells one that is registered twice also where it has no name.
@@ -422,7 +434,7 @@ func withCaches(members []*member) []*member {
 	members = slices.Clip(members)
 	for _, cached := range usedCaches(members) {
 		if !slices.ContainsFunc(members, func(mb *member) bool { return mb.runs(cached) }) {
-			mb := newMember(cached, 0)
+			mb := newMember(cached)
 			mb.found = true
 			members = append(members, mb)
 		}

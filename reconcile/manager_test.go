@@ -552,6 +552,39 @@ func TestRunnerWithoutANameIsNotTakenTwice(t *testing.T) {
 	}
 }
 
+// titled is a runner that has no name and says what it is.
+type titled struct{}
+
+func (*titled) Run(context.Context) error { return errBoom }
+func (*titled) String() string            { return "quotas" }
+
+// untitled is one that says nothing.
+type untitled struct{ err error }
+
+func (u *untitled) Run(context.Context) error { return u.err }
+
+// A runner that has no name goes by what it says of itself, or by its type, and the second one of those by a number.
+func TestRunnerWithoutANameGoesByWhatItIs(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var m reconcile.Manager
+		if err := m.Register(&titled{}, &untitled{errBoom}, &untitled{errBoom}); err != nil {
+			t.Fatal(err)
+		}
+		err := m.Run(t.Context())
+		if err == nil {
+			t.Fatal("Run returned nil")
+		}
+		lines := strings.Split(err.Error(), "\n")
+		var want []string
+		for _, name := range []string{"quotas", "reconcile_test.untitled", "reconcile_test.untitled#2"} {
+			want = append(want, name+": "+errBoom.Error())
+		}
+		slices.Sort(lines) // they end in no order
+		slices.Sort(want)
+		expectList(t, "what failed", lines, want...)
+	})
+}
+
 // cutWatch is a backend whose watches can be cut, and kept from coming back.
 type cutWatch struct {
 	store.Backend

@@ -305,7 +305,7 @@ func TestVerdicts(t *testing.T) {
 		{
 			"an endpoint that does not answer is told before what fails for it",
 			facts{
-				checks: []reconcile.Check{{Name: "quotas#2", Reason: "quota: s3/read: the endpoint is down since 2026-03-04T23:30:00Z"}, {Name: "other", Reason: "tired"}},
+				checks: []reconcile.Check{{Name: "quotas", Reason: "quota: s3/read: the endpoint is down since 2026-03-04T23:30:00Z"}, {Name: "other", Reason: "tired"}},
 				controllers: []controllerFacts{runs(
 					key("a", queue.StateBackingOff, "GET a: timeout"), key("b", queue.StateBackingOff, "GET b: timeout"), key("g", queue.StateParked, "size 0"),
 					key("c", queue.StateBackingOff, "GET c: timeout; since then throttled: quota: no budget: s3/read: the endpoint is down"),
@@ -385,7 +385,7 @@ func TestVerdicts(t *testing.T) {
 					c.snap.Sources = []introspect.Source{{Name: "db", Synced: true, Error: down.Error()}}
 				})},
 				kinds:  []kindFacts{listed(object("a", "ready"))},
-				checks: []reconcile.Check{{Name: "quotas#0", Reason: "cannot join: " + down.Error()}},
+				checks: []reconcile.Check{{Name: "quotas", Reason: "cannot join: " + down.Error()}},
 			},
 			NotWell, "Not well. The store (etcd 127.0.0.1:2379) has not answered since 23:20:00; what follows is from then. The 1 object was as declared. 1 cause.",
 			[]string{"store: no answer | etcd 127.0.0.1:2379 | - | - | mend the store, nothing else | 23:20:00"},
@@ -401,7 +401,7 @@ func TestVerdicts(t *testing.T) {
 		},
 		{
 			"names are the user's",
-			facts{checks: []reconcile.Check{{Name: "quotas#0", Reason: "the circuit is open"}, {Name: "*main.runner#7", Reason: "boom"}, {Name: "web", OK: true}}},
+			facts{checks: []reconcile.Check{{Name: "quotas", Reason: "the circuit is open"}, {Name: "main.runner", Reason: "boom"}, {Name: "web", OK: true}}},
 			NotWell, "Not well. 2 causes.",
 			[]string{"is not well: boom | main.runner | - | - | ", "is not well: the circuit is open | quotas | - | - | "},
 		},

@@ -39,8 +39,7 @@ const mendEndpoint = "mend the endpoint or the way to it, nothing else"
 func (j *judging) endpointsDown() {
 	for _, c := range j.checks {
 		if !c.OK && strings.Contains(c.Reason, endpointDown) {
-			name := userName(c.Name)
-			j.endpoints = append(j.endpoints, j.named(name+"\x00"+whatIll+"\x00"+c.Name, Cause{What: whatIll, Why: c.Reason, Grave: true, Kind: name, Do: []string{mendEndpoint}, endpoint: true}))
+			j.endpoints = append(j.endpoints, j.named(c.Name+"\x00"+whatIll, Cause{What: whatIll, Why: c.Reason, Grave: true, Kind: c.Name, Do: []string{mendEndpoint}, endpoint: true}))
 		}
 	}
 }
@@ -64,8 +63,7 @@ func (j *judging) endpointOf(err string) *Cause {
 func (j *judging) rest() {
 	for _, c := range j.checks {
 		if !c.OK && !j.follows(c.Reason) && !strings.Contains(c.Reason, endpointDown) {
-			name := userName(c.Name)
-			j.named(name+"\x00"+whatIll, Cause{What: whatIll, Why: c.Reason, Grave: true, Kind: name})
+			j.named(c.Name+"\x00"+whatIll, Cause{What: whatIll, Why: c.Reason, Grave: true, Kind: c.Name})
 		}
 	}
 	for _, kind := range sorted(j.held) {
@@ -73,14 +71,6 @@ func (j *judging) rest() {
 			j.named(kind+"\x00"+whatHeld, Cause{What: whatHeld, Why: why, Grave: true, Person: true, Kind: kind, Do: []string{"release prune"}})
 		}
 	}
-}
-
-// userName is the name of a runner without what the Manager has added to a runner that has none.
-func userName(name string) string {
-	if i := strings.LastIndexByte(name, '#'); i > 0 && strings.Trim(name[i+1:], "0123456789") == "" {
-		name = name[:i]
-	}
-	return strings.TrimPrefix(name, "*")
 }
 
 func (j *judging) part(name, level, says string) {
