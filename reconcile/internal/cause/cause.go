@@ -10,13 +10,25 @@ import (
 // maxText is how many bytes of an error's text are looked at.
 const maxText = 500
 
+// noAnswer has the ways in which Go says that a call had no answer in time: which of them it is depends on
+// which timer was first.
+var noAnswer = strings.NewReplacer(
+	" (Client.Timeout exceeded while awaiting headers)", "",
+	" (Client.Timeout or context cancellation while reading body)", "",
+	"net/http: request canceled while waiting for connection", "timeout",
+	"net/http: request canceled", "timeout",
+	"net/http: timeout awaiting response headers", "timeout",
+	"context deadline exceeded", "timeout",
+	"i/o timeout", "timeout",
+)
+
 // Of names the cause of an error with this text, of a key that is printed like that. Two texts
-// have one name if they differ in numbers, in ids, in times or in the key. A status of HTTP
-// counts as a word: the first of them is kept.
+// have one name if they differ in numbers, in ids, in times or in the key, or in how they say that there
+// was no answer in time. A status of HTTP counts as a word: the first of them is kept.
 func Of(text, key string) string {
 	var name strings.Builder
 	status := false
-	for word := range strings.FieldsFuncSeq(text[:min(len(text), maxText)], func(r rune) bool {
+	for word := range strings.FieldsFuncSeq(noAnswer.Replace(text[:min(len(text), maxText)]), func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_.:+", r)
 	}) {
 		word = strings.Trim(word, ".:")

@@ -24,6 +24,8 @@ func TestErrorsOfOneCauseHaveOneName(t *testing.T) {
 		{"no status", "after 700 calls", "a", "after 701 calls", "a", true},
 		{"other words", "permission denied", "a", "connection refused", "a", false},
 		{"nothing but the key", "a", "a", "b", "b", true},
+		{"a call without an answer", `Get "http://s3/a": context deadline exceeded (Client.Timeout exceeded while awaiting headers)`, "a", `Get "http://s3/b": net/http: request canceled (Client.Timeout exceeded while awaiting headers)`, "b", true},
+		{"the same, in its run", `Get "http://s3/a": context deadline exceeded`, "a", `Get "http://s3/b": net/http: timeout awaiting response headers`, "b", true},
 		{"a broken rune", "no \xff\xfe", "a", "no \xff", "b", true},
 	} {
 		if one := cause.Of(c.text, c.key) == cause.Of(c.other, c.itsKey); one != c.one {
