@@ -95,9 +95,12 @@ func TestWhatANewerVersionStoredIsStuck(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b := must(memory.New(&memory.Options{Encode: true}))
 			newer := must(store.New(b, "site", &store.Options[spec, status]{Version: 2}))
-			must(newer.Create(t.Context(), &site{Meta: store.Meta{Name: "a"}}))
+			o := &site{Meta: store.Meta{Name: "a", Generation: 1}}
+			o.SetReady() // says the newer program; what that means is not known to this one
+			must(newer.Create(t.Context(), o))
 			var s *service
-			s = newService(t, b, track, nil, func(ctx context.Context, o *site) (reconcile.Result, error) { return s.resize(ctx, o) })
+			done := &program.KindOptions[spec, status]{Done: func(*site) bool { return true }} // as it is read, in part
+			s = newService(t, b, track, nil, func(ctx context.Context, o *site) (reconcile.Result, error) { return s.resize(ctx, o) }, done)
 			err := program.Run(t.Context(), &s.manager, s.once())
 			if !errors.Is(err, program.ErrStuck) || !strings.Contains(err.Error(), store.ErrNewer.Error()) {
 				t.Errorf("tracked %v: ended with %v", track, err)
