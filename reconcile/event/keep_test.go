@@ -71,6 +71,29 @@ func TestKeptEventsAreBoundedAndOutliveTheProcess(t *testing.T) {
 	}
 }
 
+// What happened to an object is not counted with what happened to an earlier one of its name.
+func TestKeptEventsOfTheNextObjectOfANameAreItsOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := must(memory.New(nil))
+		l := must(event.Keep(b, 20, nil))
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- l.Run(ctx) }() // ends at cancel
+		for _, uid := range []string{"first", "next"} {
+			_ = l.Record(ctx, event.Event{Kind: "disk", Key: store.Key{Name: "a"}, UID: uid, Reason: "Full", Message: "no room", Time: time.Now(), Count: 1})
+			synctest.Wait()
+			time.Sleep(time.Second)
+		}
+		cancel()
+		if err := <-done; err != nil || l.Dropped() != 0 {
+			t.Errorf("Run: %v, %d dropped", err, l.Dropped())
+		}
+		if n := len(must(b.List(t.Context(), "event", store.ListOptions{})).Records); n != 2 {
+			t.Errorf("%d events are stored, want one of each object", n)
+		}
+	})
+}
+
 type vault struct {
 	Path     string
 	Password string `tend:"secret"`

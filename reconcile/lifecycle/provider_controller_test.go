@@ -386,6 +386,12 @@ func TestStaticConfigIsCopiedAtOnce(t *testing.T) {
 	if got, _, err := c.current(t.Context()); err != nil || got.Tags["region"] != "eu" {
 		t.Errorf("the config is %v, %v; want what was given", got, err)
 	}
+	initial := settings{Hosts: []string{"one"}}
+	w := watchConfig(t, newKind[settings, struct{}](t, "config"), &initial)
+	initial.Hosts[0] = "two"
+	if got, _, err := w.current(t.Context()); err != nil || got.Hosts[0] != "one" {
+		t.Errorf("the config until one is stored is %v, %v; want what was given", got, err)
+	}
 }
 
 // case 53: the watched config is copied for each run, too.

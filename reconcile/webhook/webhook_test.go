@@ -464,17 +464,20 @@ func (a around) Unwrap() reconcile.Sink[string] { return a.Sink }
 func TestWebhookFeedsAnySink(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		h := newWebhook(t, nil)
-		ctx, stop := context.WithCancel(t.Context())
-		to := make(keysOnly, 1)
-		done := make(chan error, 1)
-		go func() { done <- h.Source().Run(ctx, to) }()
-		synctest.Wait()
-		expect(t, "refused", call(h, "POST", "guess", "a").Code, http.StatusUnauthorized)
-		expect(t, "taken", call(h, "POST", "secret", "a").Code, http.StatusAccepted)
-		expect(t, "key", <-to, "a")
-		stop()
-		if err := <-done; err != nil {
-			t.Error(err)
+		for range 2 { // a source that has ended may be run once more
+			ctx, stop := context.WithCancel(t.Context())
+			to := make(keysOnly, 1)
+			done := make(chan error, 1)
+			go func() { done <- h.Source().Run(ctx, to) }()
+			synctest.Wait()
+			expect(t, "refused", call(h, "POST", "guess", "a").Code, http.StatusUnauthorized)
+			expect(t, "taken", call(h, "POST", "secret", "a").Code, http.StatusAccepted)
+			expect(t, "key", <-to, "a")
+			stop()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+			expect(t, "a call when it has ended", call(h, "POST", "secret", "a").Code, http.StatusServiceUnavailable)
 		}
 	})
 }
