@@ -92,6 +92,7 @@ type member struct {
 	Runner
 	controller controller // nil: it is none
 	name       string
+	own        string   // the name by its method Name; empty: it has none
 	cache      bool     // outlives the others: they need it to stop in order
 	last       bool     // outlives even caches
 	found      bool     // a cache that was not registered: it runs for the controllers that use it, and takes no name
@@ -138,17 +139,17 @@ func (m *Manager) withLocked(rs ...Runner) ([]*member, error) {
 			return nil, c.startable()
 		}
 		mb := newMember(r)
-		mb.distinguish(members)
 		if mb.controller != nil {
 			if p := mb.controller.placementOf(); p != nil && !reflect.ValueOf(p).Comparable() {
 				return nil, fmt.Errorf("controller %q: placement %v cannot be compared with that of others: give it as a pointer", mb.name, p)
 			}
 		}
 		for _, o := range members {
-			if o.name == mb.name && !o.found || same(o.Runner, r) {
+			if mb.own != "" && o.own == mb.own && !o.found || same(o.Runner, r) {
 				return nil, fmt.Errorf("%w: %q", errNameTaken, mb.name)
 			}
 		}
+		mb.distinguish(members)
 		members = append(members, mb)
 	}
 	return members, m.checkCycles(members)
@@ -162,22 +163,21 @@ func newMember(r Runner) *member {
 	mb.controller, _ = r.(controller)
 	_, mb.cache = r.(Cached)
 	_, mb.last = r.(interface{ EndsLast() })
-	if named, ok := r.(interface{ Name() string }); ok {
+	if named, ok := r.(interface{ Name() string }); ok && named.Name() != "" {
 		mb.name = named.Name()
-	}
-	if mb.cache {
-		mb.name = "cache " + mb.name // a controller may be named for the same kind
+		if mb.cache {
+			mb.name = "cache " + mb.name // a controller may be named for the same kind
+		}
+		mb.own = mb.name
 	}
 	return mb
 }
 
-// distinguish gives a member that has no name of its own one that no other has.
+// distinguish puts a number behind the name of a member that another one goes by, as two can of which one
+// has no name of its own.
 func (mb *member) distinguish(members []*member) {
-	if _, named := mb.Runner.(interface{ Name() string }); named {
-		return
-	}
 	is := mb.name
-	for n := 2; slices.ContainsFunc(members, func(o *member) bool { return o.name == mb.name }); n++ {
+	for n := 2; slices.ContainsFunc(members, func(o *member) bool { return o.name == mb.name && !o.found }); n++ {
 		mb.name = fmt.Sprintf("%s#%d", is, n)
 	}
 }

@@ -585,6 +585,24 @@ func TestRunnerWithoutANameGoesByWhatItIs(t *testing.T) {
 	})
 }
 
+// A runner that has a name may have that which another one goes by for want of one.
+//
+// Seen to fail: a controller called quotas was refused beside a quota.Set.
+func TestNameIsNotTakenByARunnerThatHasNone(t *testing.T) {
+	for _, order := range [][]reconcile.Runner{
+		{&titled{}, &runner{"quotas", untilDone}},
+		{&runner{"quotas", untilDone}, &titled{}},
+	} {
+		var m reconcile.Manager
+		if err := m.Register(order...); err != nil {
+			t.Error(err)
+		}
+		if err := m.Register(&runner{"quotas", untilDone}); !errors.Is(err, reconcile.ErrNameTaken) {
+			t.Errorf("two that are called so: got %v, want ErrNameTaken", err)
+		}
+	}
+}
+
 // cutWatch is a backend whose watches can be cut, and kept from coming back.
 type cutWatch struct {
 	store.Backend

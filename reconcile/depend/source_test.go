@@ -111,24 +111,26 @@ func TestWakeThatTheQueueRefusesIsMadeByTheNextSource(t *testing.T) {
 	})
 }
 
+// saysReady goes by the condition of whichever generation.
+func saysReady(o *Thing) bool {
+	c, _ := o.Condition(store.ConditionReady)
+	return c.Status == store.True
+}
+
 // An object in deletion is not used, also where it goes on to say that it is ready: its user waits,
 // until another one has its name.
 //
 // promise E2. Negative control: the mutant "an object in deletion that says it is ready is used".
 func TestObjectInDeletionIsNotUsedThoughItSaysItIsReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ready := func(o *Thing) bool { // of whichever generation
-			c, _ := o.Condition(store.ConditionReady)
-			return c.Status == store.True
-		}
-		s := newSystem(t, setting{need: &depend.NeedOptions[Spec, Status]{Ready: ready}})
+		s := newSystem(t, setting{need: &depend.NeedOptions[Spec, Status]{Ready: saysReady}})
 		defer s.start()()
 		s.declare("vpc")
 		settle()
 		s.edit("vpc", func(o *Thing) { o.AddFinalizer("others.example/keep") })
 		s.remove("vpc")
 		settle()
-		if o := s.get("vpc"); o == nil || !o.Deleting() || !ready(o) {
+		if o := s.get("vpc"); o == nil || !o.Deleting() || !saysReady(o) {
 			t.Fatalf("it is %+v, want that it is ready and in deletion", o)
 		}
 		s.declare("user", "vpc")
@@ -149,11 +151,7 @@ func TestObjectInDeletionIsNotUsedThoughItSaysItIsReady(t *testing.T) {
 // promise S5
 func TestObjectOfANewerVersionIsNotUsedThoughItSaysItIsReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ready := func(o *Thing) bool { // of whichever generation
-			c, _ := o.Condition(store.ConditionReady)
-			return c.Status == store.True
-		}
-		s := newSystem(t, setting{need: &depend.NeedOptions[Spec, Status]{Ready: ready}})
+		s := newSystem(t, setting{need: &depend.NeedOptions[Spec, Status]{Ready: saysReady}})
 		defer s.start()()
 		s.declare("vpc")
 		settle()
@@ -161,7 +159,7 @@ func TestObjectOfANewerVersionIsNotUsedThoughItSaysItIsReady(t *testing.T) {
 		check(t, err)
 		_, err = newer.Mutate(t.Context(), store.Key{Name: "vpc"}, func(o *Thing) error { o.Labels = map[string]string{"of": "two"}; return nil })
 		check(t, err)
-		if o := s.get("vpc"); !o.Newer || !ready(o) {
+		if o := s.get("vpc"); !o.Newer || !saysReady(o) {
 			t.Fatalf("it is %+v, want that it is ready and newer", o)
 		}
 		s.declare("user", "vpc")
