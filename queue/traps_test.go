@@ -195,6 +195,9 @@ func TestStopFromAnyState(t *testing.T) {
 	if err := q.Add("k"); !errors.Is(err, ErrStopped) {
 		t.Fatalf("Add after Stop: %v, want ErrStopped", err)
 	}
+	if err := q.AddAfter("k", time.Millisecond); !errors.Is(err, ErrStopped) {
+		t.Fatalf("AddAfter after Stop: %v, want ErrStopped", err)
+	}
 	if _, err := q.Get(t.Context()); !errors.Is(err, ErrStopped) {
 		t.Errorf("Get after Stop: %v, want ErrStopped", err)
 	}

@@ -127,3 +127,22 @@ func TestRenewalCountsIfOneMemberAnswersIt(t *testing.T) {
 		t.Errorf("the renewal = %v after %d answers, want it to count by the third", err, reads.Load())
 	}
 }
+
+// etcd counts whole seconds, and a holder trusts its lease for as long as it asked for: the lease
+// is not shorter.
+// promise L1; with the seconds cut off this lease had 90.
+func TestLeaseIsNotShorterThanWasAskedFor(t *testing.T) {
+	id, err := open(t, etcd.Options{}).Grant(t.Context(), 90*time.Second+time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{server}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	there, err := client.TimeToLive(t.Context(), clientv3.LeaseID(id))
+	if err != nil || there.GrantedTTL != 91 {
+		t.Errorf("a lease of 90.001 s has %v s, error %v, want 91", there.GrantedTTL, err)
+	}
+}

@@ -214,13 +214,17 @@ var leaseChecks = []check{
 	})},
 	{"Lease/a record follows the lease of its last put", leased(func(e *env, l store.Leaser) {
 		first, second := e.grant(l, time.Hour), e.grant(l, time.Hour)
-		e.commit(bound("moved", first), bound("freed", first), bound("remade", first), bound("gone", first))
+		all := e.commit(bound("moved", first), bound("freed", first), bound("remade", first), bound("gone", first),
+			bound("alone", first), bound("swapped", first))
 		e.commit(bound("moved", second), put(key("freed"), "freed"), del(key("remade")), del(key("gone")))
+		// A backend may have a shorter way for one put alone, with and without a condition.
+		e.commit(put(key("alone"), "alone"))
+		e.txn(store.Txn{If: []store.Compare{at(key("swapped"), all)}, Ops: []store.Op{put(key("swapped"), "swapped")}})
 		s := e.watch(kind, e.commit(put(key("remade"), "remade")))
 		if err := l.Revoke(e.ctx, first); err != nil {
 			e.Fatalf("Revoke: %v", err)
 		}
-		for _, name := range []string{"moved", "freed", "remade"} {
+		for _, name := range []string{"moved", "freed", "remade", "alone", "swapped"} {
 			e.get(key(name))
 		}
 		s.wantChanges(change{key("mark"), e.commit(put(key("mark"), "")), "", false}) // none of what the lease has no more
