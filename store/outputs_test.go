@@ -16,8 +16,8 @@ import (
 	"github.com/tendhq/tend/store/objects"
 )
 
-// password has bytes that are no UTF-8.
-const password = "pass-word-of-outputs" + "\xff"
+// password has bytes that are no UTF-8, and white space at its end.
+const password = "pass-word-of-outputs" + "\xff\n "
 
 // hasPassword reports whether a text has the password, as it is or as JSON has bytes.
 func hasPassword(text string) bool {
