@@ -122,10 +122,29 @@ func valuesOf(s *shared) map[string]string {
 type fieldsModel struct {
 	spec   map[string]string
 	owners map[string][]string // of a path
+	order  []string            // the kind's Precedence
+}
+
+// stands says how a declarer stands to the owners of a field in the order.
+func (m *fieldsModel) stands(by string, others []string) (beforeAll, behindOne bool) {
+	at := slices.Index(m.order, by)
+	beforeAll = at >= 0
+	for _, other := range others {
+		i := slices.Index(m.order, other)
+		beforeAll = beforeAll && i > at
+		behindOne = behindOne || i >= 0 && at > i
+	}
+	return beforeAll, behindOne
+}
+
+// leavesToOthers reports whether another declarer stands behind one in the order.
+func (m *fieldsModel) leavesToOthers(by string) bool {
+	at := slices.Index(m.order, by)
+	return at >= 0 && slices.ContainsFunc(m.order[at+1:], func(name string) bool { return name != "edit" })
 }
 
 func (m *fieldsModel) copy() *fieldsModel {
-	c := &fieldsModel{maps.Clone(m.spec), map[string][]string{}}
+	c := &fieldsModel{maps.Clone(m.spec), map[string][]string{}, m.order}
 	for path, names := range m.owners {
 		c.owners[path] = slices.Clone(names)
 	}
@@ -144,17 +163,18 @@ func (m *fieldsModel) declare(by string, want map[string]string, force bool) (re
 		others := slices.DeleteFunc(slices.Clone(m.owners[path]), func(name string) bool { return name == by })
 		had := len(others) < len(m.owners[path])
 		v, wanted := want[path]
+		beforeAll, behindOne := m.stands(by, others)
 		switch {
 		case wanted && m.spec[path] == v:
 			others = slices.DeleteFunc(others, func(name string) bool { return name == "edit" })
 			m.owners[path] = append(others, by)
-		case wanted && len(others) > 0 && !force:
-			m.owners[path], refused = others, true
+		case wanted && len(others) > 0 && !force && !beforeAll:
+			m.owners[path], refused = others, refused || !behindOne
 		case wanted:
 			m.set(path, v)
 			m.owners[path] = []string{by}
 		case had:
-			if m.owners[path] = others; len(others) == 0 {
+			if m.owners[path] = others; len(others) == 0 && !m.leavesToOthers(by) {
 				m.set(path, "")
 			}
 		}
@@ -182,17 +202,30 @@ type writers struct {
 	r       *rand.Rand
 	broken  bool
 	model   *fieldsModel
+	paths   []string                     // that they write: few, so that they meet
 	declare map[string]map[string]string // what each declarer declares
-	refused map[string]bool              // of its last declaration
 	did     map[string]int
 }
 
 var sharedKey = store.Key{Name: "shared"}
 
-func newWriters(e *env, seed uint64) *writers {
+// declarers are those of a shared; the last one stands in no precedence.
+var declarers = []string{"file", "scaler", "viewer"}
+
+// orders are precedences of declarers.
+var orders = [][]string{nil, {"scaler", "file", "edit"}, {"file", "edit", "scaler"}, {"edit", "scaler"}}
+
+func newWriters(e *env, seed uint64, order []string) *writers {
 	w := &writers{
-		env: e, r: rand.New(rand.NewPCG(seed, 0)), model: &fieldsModel{map[string]string{}, map[string][]string{}},
-		declare: map[string]map[string]string{"file": {}, "scaler": {}}, refused: map[string]bool{}, did: map[string]int{},
+		env: e, r: rand.New(rand.NewPCG(seed, 0)), model: &fieldsModel{map[string]string{}, map[string][]string{}, order},
+		declare: map[string]map[string]string{}, did: map[string]int{},
+	}
+	for _, by := range declarers {
+		w.declare[by] = map[string]string{}
+	}
+	paths := slices.Sorted(maps.Keys(sharedFields))
+	for _, i := range w.r.Perm(len(paths))[:3] {
+		w.paths = append(w.paths, paths[i])
 	}
 	b := Faulty(e.b, func(c Call) Fault {
 		if !w.broken || c.Method != "Commit" {
@@ -200,7 +233,7 @@ func newWriters(e *env, seed uint64) *writers {
 		}
 		return Fault{Break: Break(w.r.IntN(4))}
 	})
-	s, err := store.New[shared, struct{}](b, fmt.Sprint(kind, seed), nil)
+	s, err := store.New(b, fmt.Sprint(kind, seed), &store.Options[shared, struct{}]{Precedence: order})
 	if err != nil {
 		e.Fatal(err)
 	}
@@ -233,23 +266,26 @@ func (w *writers) apply(by string, force bool) error {
 // step is one write by one of them. The model takes it over if it was made.
 func (w *writers) step() {
 	w.Helper()
-	paths := slices.Sorted(maps.Keys(sharedFields))
-	path, v := paths[w.r.IntN(len(paths))], []string{"", "1", "2"}[w.r.IntN(3)]
-	by := []string{"file", "scaler"}[w.r.IntN(2)]
+	path, v := w.paths[w.r.IntN(len(w.paths))], []string{"", "1", "2"}[w.r.IntN(3)]
+	by := declarers[w.r.IntN(len(declarers))]
 	before, next := w.stored(), w.model.copy()
 	now := w.s.Clone(before)
 	var err error
 	var what string
 	refused := false
-	switch w.r.IntN(8) {
-	case 0, 1, 2:
+	switch n := w.r.IntN(8); n {
+	case 0, 1, 2, 3, 4:
 		if delete(w.declare[by], path); v != "" {
 			w.declare[by][path] = v
 		}
-		return
-	case 3, 4:
-		force := w.r.IntN(8) == 0
-		what, refused, err = "apply", next.declare(by, w.declare[by], force), w.apply(by, force)
+		if n == 0 {
+			return // it is applied later, with others
+		}
+		force := w.r.IntN(4) == 0
+		if what = "apply"; force {
+			what = "forced apply"
+		}
+		refused, err = next.declare(by, w.declare[by], force), w.apply(by, force)
 	case 5:
 		what = "program"
 		next.set(path, v)
@@ -303,8 +339,8 @@ func (w *writers) rest() {
 			w.Fatalf("they do not come to rest: %+v", w.stored())
 		}
 		before := w.stored().Revision
-		for _, i := range w.r.Perm(2) {
-			by := []string{"file", "scaler"}[i]
+		for _, i := range w.r.Perm(len(declarers)) {
+			by := declarers[i]
 			refused := w.model.declare(by, w.declare[by], false)
 			if err := w.apply(by, false); errors.Is(err, store.ErrOwned) != refused || err != nil && !refused {
 				w.Fatalf("%s: %v, want a conflict: %v", by, err, refused)
@@ -345,7 +381,7 @@ func (w *writers) strange(path, v string) {
 	if _, err := w.b.Commit(w.ctx, store.Txn{Ops: []store.Op{{Kind: at, Key: sharedKey, Put: store.Bytes(data)}}}); err != nil {
 		w.Fatal(err)
 	}
-	w.model = &fieldsModel{valuesOf(&o.Spec), map[string][]string{}}
+	w.model = &fieldsModel{valuesOf(&o.Spec), map[string][]string{}, w.model.order}
 }
 
 // fieldChecks are about several writers of one object.
@@ -356,11 +392,11 @@ var fieldChecks = []check{
 			seeds = 40
 		}
 		for seed := range seeds {
-			w := newWriters(e, seed)
+			w := newWriters(e, seed, orders[seed%uint64(len(orders))])
 			for i := range 60 {
 				w.broken = w.r.IntN(3) == 0
 				w.step()
-				if w.broken = false; i%20 == 19 {
+				if w.broken = false; i == 39 {
 					path := slices.Sorted(maps.Keys(sharedFields))[w.r.IntN(len(sharedFields))]
 					w.strange(path, "3")
 				}
@@ -371,14 +407,14 @@ var fieldChecks = []check{
 			}
 		}
 		e.Logf("%v", did)
-		for _, what := range []string{"apply", "program", "edit", "fill"} {
+		for _, what := range []string{"apply", "forced apply", "program", "edit", "fill"} {
 			if did[what] == 0 || did[what+" of unknown outcome"] == 0 {
 				e.Errorf("%s: %d, and %d of unknown outcome", what, did[what], did[what+" of unknown outcome"])
 			}
 		}
 	}},
 	{"Store/what is filled in stays, and what is declared no longer goes", func(e *env) {
-		w := newWriters(e, 1)
+		w := newWriters(e, 1, nil)
 		w.declare["file"] = map[string]string{"a": "1", "b": "1"}
 		if err := w.apply("file", false); err != nil {
 			e.Fatal(err)
@@ -404,7 +440,7 @@ var fieldChecks = []check{
 		}
 	}},
 	{"Store/a field of another is named, and not written", func(e *env) {
-		w := newWriters(e, 2)
+		w := newWriters(e, 2, nil)
 		w.declare["file"] = map[string]string{"a": "1", "b": "1", "secret": "hunter2"}
 		w.declare["scaler"] = map[string]string{"a": "2", "sub.x": "1", "secret": "hunter3"}
 		if err := w.apply("file", false); err != nil {
