@@ -104,6 +104,9 @@ type Intent struct {
 	// OutputsDue says that a create was begun, or an update, whose outputs are not on record. Once the
 	// outcome of the create is known nothing has them: they are lost.
 	OutputsDue bool `json:"outputsDue,omitempty"`
+	// Replacing says that a call was begun that may replace outputs of a resource that is there, and that its end
+	// is not on record. It is told apart from a loss, which an operator may end.
+	Replacing bool `json:"replacing,omitempty"`
 }
 
 // Unresolved reports whether the outcome of the newest create is not known.

@@ -280,3 +280,84 @@ func TestAnswerTakesOverWhatAFailedCreateLeftToHand(t *testing.T) {
 		})
 	}
 }
+
+// An annotation that names nothing is in the way of a create whatever came before, and of no deletion. When it is
+// changed to name what is there the object runs, and takes that over.
+//
+// promise E1. Seen to fail: with a create after one that had failed, with an object that never went, and with a change of
+// the annotation that ran nothing.
+func TestAnIDThatNamesNothingHoldsUpNoDeletion(t *testing.T) {
+	for name, naming := range cloudsNamings {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, id := takeOver(t, naming, nil)
+				w.o.Poll = 24 * time.Hour
+				w.restart(nil)
+				w.edit(func(o *disk) { o.Annotations[store.AnnotationAdopt] = "r-none" })
+				w.intent(func(i *store.Intent) { i.Failed = time.Now() })
+				stop := w.start(nil, 1)
+				time.Sleep(time.Hour)
+				synctest.Wait()
+				w.wantCondition(store.ConditionSynced, store.False, external.ReasonMissing)
+				w.edit(func(o *disk) { o.Annotations[store.AnnotationAdopt] = id })
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				w.wantCondition(store.ConditionReady, store.True, "")
+				stop()
+				w.wantCalls(map[string]int{"Create": 0})
+			})
+		})
+	}
+	for name, naming := range cloudsNamings {
+		t.Run(name+", deleted", func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, _ := takeOver(t, naming, nil)
+				w.o.Finalizer = "tend/test"
+				w.restart(nil)
+				w.edit(func(o *disk) {
+					o.Annotations[store.AnnotationAdopt] = "r-none"
+					o.AddFinalizer(w.o.Finalizer)
+				})
+				w.delete()
+				for range 3 {
+					if !w.gone() {
+						_, _ = w.rec.Reconcile(w.ctx(), key)
+						time.Sleep(time.Hour)
+					}
+				}
+				if !w.gone() {
+					t.Errorf("it does not go: %+v", w.get().Conditions)
+				}
+			})
+		})
+	}
+}
+
+// What an earlier resource returned is withdrawn before another one is taken over: as long as it is published nothing
+// is recorded.
+//
+// Seen to fail: with a failure of the publisher that is passed over.
+func TestATakeoverWaitsForTheWithdrawalOfWhatWasBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, id := takeOver(t, external.ByMark, nil)
+		p := &outlet{has: map[string]string{"password": "of the first"}, err: errors.New("down")}
+		w.o.Publisher = p
+		w.restart(nil)
+		w.intent(func(i *store.Intent) {
+			i.Succeeded = time.Now()
+			i.Failed = i.Succeeded.Add(time.Second)
+		})
+		time.Sleep(time.Hour)
+		w.fails()
+		if i := w.get().Intent; i.ExternalName != "" || p.has == nil {
+			t.Errorf("on record is %+v, published %v", i, p.has)
+		}
+		p.err = nil
+		w.run()
+		w.run()
+		w.wantCondition(store.ConditionReady, store.True, "")
+		if i := w.get().Intent; i.ExternalName != id || p.has != nil {
+			t.Errorf("on record is %+v, published %v", i, p.has)
+		}
+	})
+}

@@ -98,16 +98,17 @@ func (a *attempt[S, T]) notReady() {
 	}
 }
 
-// announceOutputs records that a call is about to change what the outputs are: that the object is not Ready, and, if
-// they are not due yet, that they are. From then on they are lost, until those that it returns are on record.
-func (a *attempt[S, T]) announceOutputs(ctx context.Context, due bool) error {
-	if err := a.unready(ctx); err != nil || !due {
+// announceOutputs records that a call is about to change what the outputs are: that they are due, and that the object
+// is not Ready. From then on they are lost, until those that it returns are on record. No person's word ends that before
+// the end of the call is on record: what that person made may be what the call replaces.
+func (a *attempt[S, T]) announceOutputs(ctx context.Context) error {
+	if err := a.WriteIntent(ctx, func(o *store.Object[S, T]) error {
+		o.Intent.OutputsDue, o.Intent.Replacing = true, true
+		return nil
+	}); err != nil {
 		return err
 	}
-	return a.WriteIntent(ctx, func(o *store.Object[S, T]) error {
-		o.Intent.OutputsDue = a.o.Publisher != nil
-		return nil
-	})
+	return a.unready(ctx)
 }
 
 // persistOutputs persists an edit and, in the same write, the outputs that a call returned. Earlier says that those
@@ -117,6 +118,7 @@ func (a *attempt[S, T]) persistOutputs(ctx context.Context, given store.Outputs,
 	refused := false
 	write := func(o *store.Object[S, T]) error {
 		edit(o)
+		o.Intent.Replacing = false
 		if a.o.Publisher == nil {
 			return nil
 		}
@@ -141,7 +143,7 @@ func (a *attempt[S, T]) persistOutputs(ctx context.Context, given store.Outputs,
 func (a *attempt[S, T]) updateIt(ctx, calls context.Context) (reason string, err error) {
 	earlier, announced := a.Stored().Intent.OutputsDue, a.view.seen.Rotates && a.o.Publisher != nil
 	if announced {
-		if err := a.announceOutputs(ctx, !earlier); err != nil {
+		if err := a.announceOutputs(ctx); err != nil {
 			return reasonStoreFailed, fmt.Errorf("outputs: %w", err)
 		}
 	}
@@ -177,7 +179,7 @@ func (a *attempt[S, T]) keepOutputs(ctx context.Context, o *store.Object[S, T], 
 
 // rotateIt replaces outputs that were lost.
 func (a *attempt[S, T]) rotateIt(ctx, calls context.Context) (reason string, err error) {
-	if err := a.announceOutputs(ctx, false); err != nil {
+	if err := a.announceOutputs(ctx); err != nil {
 		return reasonStoreFailed, fmt.Errorf("outputs: %w", err)
 	}
 	rotator, _ := rotatorOf(a.client)
@@ -262,6 +264,11 @@ func (a *attempt[S, T]) missesOutputs() (reason, message string) {
 func (a *attempt[S, T]) endOutputs(ctx context.Context, res reconcile.Result, err error) (reconcile.Result, error) {
 	if a.view.paused || a.view.policy == Paused {
 		return res, err
+	}
+	if a.Stored().Intent.Replacing && !a.Stored().Deleting() { // it failed, or a process died in it
+		if again := a.RecordIntent(ctx, func(o *store.Object[S, T]) error { o.Intent.Replacing = false; return nil }); again != nil {
+			a.log.WarnContext(ctx, "that a call on the outputs has ended was not stored: the next run stores it", "err", store.Brief(again))
+		}
 	}
 	if reason, message := a.missesOutputs(); reason != "" {
 		was, _ := a.Stored().Condition(store.ConditionReady)

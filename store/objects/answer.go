@@ -39,7 +39,8 @@ const (
 	Adopt Answer = "adopt"
 	// OutputsRestored ends a loss of outputs (reason OutputsLost): new credentials were made by hand, and are
 	// where the readers of the lost ones find them. Nothing is published for it. What was on record for a
-	// publication is older, and is dropped.
+	// publication is older, and is dropped. From before a call that replaces them, of a client that is a Rotator
+	// or an update, until its end is on record it is not taken.
 	OutputsRestored Answer = "outputs-restored"
 )
 
@@ -81,8 +82,11 @@ func (a Answer) edit(m *store.Meta, externalName string) error {
 		i.OutputsDue = i.OutputsDue || i.Outputs != (store.Outputs{})
 		i.Outputs = store.Outputs{} // or they would be published of a resource that is not there
 	case OutputsRestored:
-		if !i.OutputsDue || i.Unresolved() {
+		switch {
+		case !i.OutputsDue || i.Unresolved():
 			return fmt.Errorf("%w: it has lost no outputs, or a create of it is of unknown outcome", ErrNotPending)
+		case i.Replacing: // what was made by hand may be what the call replaces
+			return fmt.Errorf("%w: a call that replaces its outputs was begun; look again after its next run", ErrNotPending)
 		}
 		i.Outputs, i.OutputsDue = store.Outputs{}, false
 		return nil
