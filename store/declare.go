@@ -17,6 +17,7 @@ import (
 // and never deletes one. With force it takes over the fields that others own. It returns the object as it is
 // stored then, together with [ErrOwned] if fields were not written; an object that is being deleted is
 // [ErrDeleting], and one without an owner that o has in Meta.Owners is [ErrExists], as it is not the one that is meant.
+// With a uid in o the object of that uid is meant: another one is [ErrExists], and where none is it creates none ([ErrNotFound]).
 // Conflicts of revisions aside it fails like [Store.Create] and [Store.Update].
 func (s *Store[S, T]) ApplyFields(ctx context.Context, o *Object[S, T], owner string, force bool) (*Object[S, T], error) {
 	return typed[S, T](s.core.applyFields(ctx, o, owner, force))
@@ -34,6 +35,9 @@ func (s *core) applyFields(ctx context.Context, o object, owner string, force bo
 		if m.Deleting() {
 			return fmt.Errorf("%w: %s %s", ErrDeleting, s.kind, m.Key())
 		}
+		if uid := want.meta().UID; uid != "" && uid != m.UID {
+			return fmt.Errorf("%w: %s %s has another uid", ErrExists, s.kind, m.Key())
+		}
 		for _, x := range want.meta().Owners {
 			if !slices.Contains(m.Owners, x) {
 				return fmt.Errorf("%w: %s %s is not owned by this %s %s", ErrExists, s.kind, m.Key(), x.Kind, x.Key)
@@ -43,7 +47,7 @@ func (s *core) applyFields(ctx context.Context, o object, owner string, force bo
 	}}
 	for {
 		now, err := d.mutate(ctx)
-		if errors.Is(err, ErrNotFound) {
+		if errors.Is(err, ErrNotFound) && want.meta().UID == "" {
 			if now, err = d.create(ctx); errors.Is(err, ErrExists) {
 				continue // since
 			}
@@ -60,6 +64,27 @@ func checkOwner(owner string) error {
 		return fmt.Errorf("%w: owner %.32q of a declaration", ErrInvalid, owner)
 	}
 	return nil
+}
+
+// Disown ends what owner declared of the object: its fields stay as they are, and those that no other declarer has are
+// owned by none from then on. To unset them declare none of them ([Store.ApplyFields]). It returns and fails like
+// [Store.Update].
+func (s *Store[S, T]) Disown(ctx context.Context, o *Object[S, T], owner string) (*Object[S, T], error) {
+	return typed[S, T](s.core.disown(ctx, o, owner))
+}
+
+func (s *core) disown(ctx context.Context, o object, owner string) (object, error) {
+	return s.edit(ctx, o, func(s *core, next, _ object) (c changed, err error) {
+		p := next.parts()
+		stored, err := s.trees(next)
+		of := p.owners.of(p.Generation, stored.hidden, stored.orders)
+		if _, owns := of[owner]; err != nil || !owns {
+			return c, err
+		}
+		delete(of, owner)
+		*p.owners = of.record(p.Generation, stored.hidden)
+		return changed{rest: true, owned: true}, nil
+	})
 }
 
 // FillIn puts into o, an object as it was read, the values of filled in the fields of the spec that have no
@@ -92,13 +117,16 @@ func (s *core) fillIn(o, filled object) error {
 	})
 }
 
-// Declares reports whether o has the fields that want declares, as [Store.Apply] would store them: with the values
+// Declares reports whether o has the fields, labels and annotations that want declares, as [Store.Apply] would store them: with the values
 // of those that stand before its declarer in [Options].Precedence, which is the one of the label [LabelOwner] of want, or of o. What
 // it declares no longer is not looked for.
 func (s *Store[S, T]) Declares(want, o *Object[S, T]) bool { return s.core.declares(want, o) }
 
 func (s *core) declares(want, o object) (is bool) {
 	err := s.call(func() error {
+		if m, has := want.meta(), o.meta(); !declaresAll(has.Labels, m.Labels) || !declaresAll(has.Annotations, m.Annotations) {
+			return nil
+		}
 		w, err := s.writable(want)
 		if err != nil {
 			return err
@@ -124,6 +152,16 @@ func (s *core) declares(want, o object) (is bool) {
 		return err
 	})
 	return is && err == nil
+}
+
+// declaresAll reports whether all that is declared is there.
+func declaresAll(is, declared map[string]string) bool {
+	for k, v := range declared {
+		if has, there := is[k]; !there || has != v {
+			return false
+		}
+	}
+	return true
 }
 
 // specJSON is the JSON of a spec: as it is written, decoded, and decoded with what is tagged as secret in one piece. Lists

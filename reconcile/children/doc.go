@@ -32,8 +32,8 @@
 //
 //   - A child is known by the uid of its owner in Meta.Owners. An object of a wanted name without it is
 //     [store.ErrExists], and neither written nor deleted; nor is one that was made again meanwhile. What belongs to
-//     other owners too loses this one and stays, and so do the fields that this one alone declared, under its name: a
-//     co-owner that wants another value there forces it.
+//     other owners too loses this one and stays as it is, and the fields that this one alone declared have no declarer
+//     any more.
 //   - Before the first create and the first deletion the owner is read from the store. If it has changed, or is
 //     gone, nothing of either happens: its change runs it again.
 //   - Nothing is remembered. After a crash at any step the next run finds what is there, and ends in the same

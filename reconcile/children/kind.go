@@ -130,15 +130,18 @@ func (k *Kind[S, T]) declare(ctx context.Context, c *Child, there map[string]*fo
 	if seen != nil && len(all) == len(needs) && k.settled(want, seen.object.(*store.Object[S, T]), c.set.by) {
 		return seen, nil
 	}
-	switch o, err := k.store.Get(ctx, want.Key()); {
-	case errors.Is(err, store.ErrNotFound) && seen != nil:
-		return nil, nil
-	case err != nil && !errors.Is(err, store.ErrNotFound):
-		return seen, err
-	case err == nil && o.Deleting() && runs(c.set.owner, &o.Meta): // it is made again when it is gone
-		return k.found(o), nil
+	if want.UID = ""; seen != nil {
+		want.UID = seen.meta.UID // the write that finds it gone makes none
 	}
 	now, err := k.store.ApplyFields(ctx, want, c.set.by, false)
+	switch {
+	case seen != nil && (errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrExists)):
+		return nil, nil
+	case errors.Is(err, store.ErrDeleting): // it is made again when it is gone, if that runs the owner
+		if o, failed := k.store.Get(ctx, want.Key()); failed == nil && o.Deleting() && runs(c.set.owner, &o.Meta) {
+			return k.found(o), nil
+		}
+	}
 	if err == nil && len(all) > len(needs) && now.Ready() { // with what is declared it no longer uses the others
 		setAfter(&want.Meta, needs)
 		now, err = k.store.ApplyFields(ctx, want, c.set.by, false)
@@ -201,34 +204,13 @@ func (k *Kind[S, T]) remove(ctx context.Context, s *Set, f *found) (gone bool, e
 	}
 }
 
-// leave takes the owner from a child that others own too, which stays as it is. The fields are given up only if that
-// unsets none: the others may need them, and Options.Validate too.
+// leave takes the owner from a child that others own too, which stays as it is: the others may need its fields, and
+// Options.Validate too. The owner goes last: after a crash in between the next run finds the child.
 func (k *Kind[S, T]) leave(ctx context.Context, s *Set, o *store.Object[S, T]) error {
-	if declaredByOthers(o.FieldOwners, o.Generation, s.by) {
-		none := &store.Object[S, T]{Meta: store.Meta{Namespace: o.Namespace, Name: o.Name, Owners: []store.Owner{s.owner}}}
-		now, err := k.store.ApplyFields(ctx, none, s.by, false)
-		if err != nil {
-			return err
-		}
-		o = now
+	o, err := k.store.Disown(ctx, o, s.by)
+	if err == nil {
+		o.Owners = slices.DeleteFunc(o.Owners, func(x store.Owner) bool { return x.UID == s.owner.UID })
+		_, err = k.store.Update(ctx, o)
 	}
-	o.Owners = slices.DeleteFunc(o.Owners, func(x store.Owner) bool { return x.UID == s.owner.UID })
-	_, err := k.store.Update(ctx, o)
 	return err
-}
-
-// declaredByOthers reports whether another declares all that one does.
-func declaredByOthers(f store.FieldOwners, generation int64, by string) bool {
-	var own []string
-	for name, fields := range f.All(generation) {
-		if name == by {
-			own = fields
-		}
-	}
-	for name, fields := range f.All(generation) {
-		if name != by && slices.Equal(fields, own) {
-			return true
-		}
-	}
-	return false
 }

@@ -444,6 +444,65 @@ func TestTooManyDeletionsAreRefused(t *testing.T) {
 	})
 }
 
+// A file that says nothing about it may delete ten objects at once. Others' objects, and those that are going, are none
+// that MaxDelete counts, and less than none is none.
+//
+// Seen to fail: with eleven, with a count of all of the kind, and with a negative number that was passed on.
+func TestHowManyDeletionsAreAllowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var all []any
+		for i := range 11 {
+			all = append(all, fmt.Sprintf("%02d", i), 1)
+		}
+		w := start(t, list(all...), nil)
+		w.settle()
+		w.write(list("x", 1))
+		w.settle()
+		w.expectLeft("refusing to delete 11 of the objects of kind site declared by sites.json, at most 10 at once")
+		w.write(list(all[:2]...))
+		w.settle()
+		w.expect("00:1")
+		w.expectLeft("")
+	})
+	synctest.Test(t, func(t *testing.T) {
+		var counted []int
+		w := start(t, list("a", 1, "b", 2, "c", 3), &declare.Options[spec, struct{}]{MaxDelete: func(stored int) int { counted = append(counted, stored); return -1 }})
+		must(w.sites.Create(t.Context(), &site{Meta: store.Meta{Name: "by hand"}}))
+		w.settle()
+		c := must(w.sites.Mutate(t.Context(), store.Key{Name: "c"}, func(o *site) error { o.AddFinalizer("theirs"); return nil }))
+		if err := w.sites.Delete(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		counted = nil
+		w.write(list("a", 1))
+		w.settle()
+		if len(counted) == 0 || counted[len(counted)-1] != 2 {
+			t.Errorf("MaxDelete was asked with %v, want 2", counted)
+		}
+		w.expect("a:1", "b:2", "by hand:0", "c:3 going")
+		if left := fmt.Sprint(w.file.Left()); !strings.Contains(left, "refusing to delete 1 of the objects") || !strings.Contains(left, "at most 0 at once") {
+			t.Errorf("left is %s", left)
+		}
+	})
+}
+
+// Where nothing is said the file is looked at every second, and its content may have 64 MiB.
+//
+// Seen to fail: with two seconds, and with 64 KiB.
+func TestDefaultsAreAsStated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, list("a", 1), nil)
+		w.settle()
+		w.write(list("a", 2))
+		time.Sleep(2 * time.Second) // two looks
+		synctest.Wait()
+		w.expect("a:2")
+		w.write(list("a", 3) + strings.Repeat(" ", 1<<20))
+		w.settle()
+		w.expect("a:3")
+	})
+}
+
 // Others' edits of what the file declares are undone, and what they delete comes back,
 // also after a deletion that took long.
 func TestWhatOthersAlterIsPutBack(t *testing.T) {
@@ -463,6 +522,38 @@ func TestWhatOthersAlterIsPutBack(t *testing.T) {
 		must(w.sites.Mutate(t.Context(), store.Key{Name: "b"}, func(o *site) error { o.RemoveFinalizer("ours"); return nil }))
 		w.settle()
 		w.expect("a:1", "b:2")
+		w.expectLeft("")
+	})
+}
+
+// Labels and annotations that the file declares are put back, too; others stay. An object that is no longer labelled as
+// the file's is named as what is in the way.
+//
+// Seen to fail: they stayed as others had changed them until the content changed, and nothing said so; and one that was
+// labelled as the error says was looked at when the backoff ended.
+func TestALabelThatOthersAlterIsPutBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, `[{"meta": {"name": "a", "labels": {"tier": "1"}, "annotations": {"note": "1"}}, "spec": {"Size": 1}}]`, nil)
+		w.settle()
+		for _, edit := range []func(o *site){
+			func(o *site) { o.Labels["tier"], o.Labels["rack"] = "2", "r" },
+			func(o *site) { delete(o.Labels, "tier") },
+			func(o *site) { o.Annotations["note"] = "2" },
+		} {
+			must(w.sites.Mutate(t.Context(), store.Key{Name: "a"}, func(o *site) error { edit(o); return nil }))
+			w.settle()
+			if o := must(w.sites.Get(t.Context(), store.Key{Name: "a"})); o.Labels["tier"] != "1" || o.Labels["rack"] != "r" || o.Annotations["note"] != "1" {
+				t.Errorf("the labels are %v, the annotations %v", o.Labels, o.Annotations)
+			}
+			w.expectLeft("")
+		}
+		must(w.sites.Mutate(t.Context(), store.Key{Name: "a"}, func(o *site) error { o.Labels[store.LabelOwner] = "other.json"; return nil }))
+		w.settle()
+		if left := fmt.Sprint(w.file.Left()); w.file.Progress().Complete() || !strings.Contains(left, "site a is not declared by sites.json") {
+			t.Errorf("left is %s", left)
+		}
+		must(w.sites.Mutate(t.Context(), store.Key{Name: "a"}, func(o *site) error { o.Labels[store.LabelOwner] = "sites.json"; return nil }))
+		w.settle()
 		w.expectLeft("")
 	})
 }
@@ -592,9 +683,12 @@ func TestTwoKindsInOneFile(t *testing.T) {
 		both := `{"kind": "role", "meta": {"name": "r"}, "spec": {"Size": 1}}
 			{"kind": "site", "meta": {"name": "a"}, "spec": {"Size": 2}}`
 		var got []string
-		for _, decode := range []func([]byte) ([]*site, error){
-			declare.JSON(roles, "site"), declare.JSON(must(store.New[spec, struct{}](b, "site", nil)), "role"),
-		} {
+		others := []string{"role"}
+		decoders := []func([]byte) ([]*site, error){
+			declare.JSON(roles, "site"), declare.JSON(must(store.New[spec, struct{}](b, "site", nil)), others...),
+		}
+		others[0] = "changed"
+		for _, decode := range decoders {
 			for _, o := range must(decode([]byte(both))) {
 				got = append(got, o.Name)
 			}

@@ -240,7 +240,7 @@ func (f *File[S, T]) altered(_ context.Context, old, now *store.Object[S, T]) ([
 		o = old
 	}
 	f.mu.Lock()
-	want, conflict := f.declared[o.Key()], errors.Is(f.failed, store.ErrOwned)
+	want, conflict := f.declared[o.Key()], errors.Is(f.failed, store.ErrOwned) || errors.Is(f.failed, store.ErrExists)
 	f.mu.Unlock()
 	switch {
 	case want == nil, now != nil && now.Deleting():
@@ -324,6 +324,11 @@ func (f *File[S, T]) isFirst(c *content) bool {
 func (f *File[S, T]) declare(set []*store.Object[S, T]) {
 	declared := make(map[store.Key]*store.Object[S, T], len(set))
 	for _, o := range set {
+		o = f.store.Clone(o)
+		if o.Labels == nil {
+			o.Labels = make(map[string]string, 1)
+		}
+		o.Labels[store.LabelOwner] = f.o.Owner // as Apply stores it
 		declared[o.Key()] = o
 	}
 	f.mu.Lock()

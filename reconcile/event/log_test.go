@@ -186,3 +186,79 @@ func TestLogCountsRepetitionsAndNeverBlocks(t *testing.T) {
 		}
 	})
 }
+
+// The bounds that NewLog states: 4096 events, 32 of an object, one of a kind handed on in 5 minutes, and 1024 that wait.
+//
+// Seen to fail: with each of the four at another value.
+func TestBoundsOfALogAreAsStated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		got := 0
+		r := event.NewLog(func(context.Context, event.Event) error { got++; return nil })
+		say := func(name, message string) {
+			_ = r.Record(t.Context(), event.Event{Kind: "disk", Key: store.Key{Name: name}, Message: message, Time: time.Now(), Count: 1})
+		}
+		for i := range 1025 {
+			say(fmt.Sprint(i), "")
+		}
+		if r.Dropped() != 1 {
+			t.Errorf("%d found no room behind 1024", r.Dropped())
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- r.Run(ctx) }() // ends at cancel
+		synctest.Wait()
+		cancel()
+		if err := <-done; err != nil || got != 1024 {
+			t.Errorf("handed on %d, %v", got, err)
+		}
+		for i := range 40 {
+			say("noisy", fmt.Sprint(i))
+		}
+		for i := range 5000 {
+			say(fmt.Sprint("all ", i), "")
+			if i == 0 {
+				if n := len(r.Events("disk", store.Key{Name: "noisy"}, 0)); n != 32 {
+					t.Errorf("of one object %d are kept, want 32", n)
+				}
+			}
+		}
+		if n := len(r.Events("", store.Key{}, 0)); n != 4096 {
+			t.Errorf("%d are kept, want 4096", n)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		got := 0
+		r := event.NewLog(func(context.Context, event.Event) error { got++; return nil })
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- r.Run(ctx) }() // ends at cancel
+		for range 11 {
+			_ = r.Record(ctx, event.Event{Kind: "disk", Key: key, Time: time.Now(), Count: 1})
+			time.Sleep(time.Minute)
+		}
+		synctest.Wait()
+		if got != 3 {
+			t.Errorf("one in a minute was handed on %d times in ten, want 3", got)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Bad news is no good news with the same words, and of what is counted the time is that of the last.
+//
+// Seen to fail: with both in one, and with the time of the first.
+func TestWhatIsCountedTogether(t *testing.T) {
+	r := event.NewLog(nil)
+	first, last := time.Unix(1, 0), time.Unix(2, 0)
+	for _, e := range []event.Event{{Time: first}, {Time: first, Warning: true}, {Time: last}} {
+		e.Kind, e.Key, e.Reason, e.Count = "disk", key, "Resized", 1
+		_ = r.Record(t.Context(), e)
+	}
+	got := r.Events("disk", key, 0)
+	if len(got) != 2 || got[0].Warning || got[0].Count != 2 || !got[0].Time.Equal(last) || !got[1].Warning {
+		t.Errorf("kept are %+v", got)
+	}
+}
