@@ -689,8 +689,11 @@ func TestAFailureHoldsUpNoDeletion(t *testing.T) {
 // Seen to fail: with a run that goes on.
 func TestARunThatIsOverWritesNoMoreChildren(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	var commits int
+	var commits, after int
 	w := newWorld(t, storetest.Faulty(newMemory(t), func(c storetest.Call) (f storetest.Fault) {
+		if ctx.Err() != nil {
+			after++
+		}
 		if c.Kind == "disk" && c.Method == "Commit" {
 			commits++
 			cancel()
@@ -700,7 +703,7 @@ func TestARunThatIsOverWritesNoMoreChildren(t *testing.T) {
 	}), nil)
 	s := w.newSite(t, "s")
 	p := plan{{kind: "disk", name: "a", value: 1}, {kind: "disk", name: "b", value: 1}, {kind: "disk", name: "c", value: 1}}
-	if _, err := w.set(s, p).Apply(ctx); err == nil || commits != 1 {
-		t.Errorf("got %v after %d writes, want one", err, commits)
+	if _, err := w.set(s, p).Apply(ctx); err == nil || commits != 1 || after > 0 {
+		t.Errorf("got %v after %d writes, want one, and %d calls after it was over", err, commits, after)
 	}
 }
