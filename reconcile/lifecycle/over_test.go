@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/event"
 	"github.com/tendhq/tend/store"
 )
 
@@ -111,5 +114,38 @@ func TestRunThatWaitsForTheStoreIsNotBlamedOnTheHandler(t *testing.T) {
 				restFor(time.Minute)
 			})
 		})
+	}
+}
+
+// Each call of a handler has the recorder of the run that makes it: what it tells of the object is heard.
+//
+// Seen to fail: with handlers that are called with a context of their own.
+func TestHandlersTellEvents(t *testing.T) {
+	s, log := newWidgets(t), event.NewLog(nil)
+	create(t, s, "a")
+	var d diary
+	l := mustNew(t, s, d.handler("h", func(ctx context.Context, o *widget) error {
+		event.Record(ctx, s, o, "Called", fmt.Sprint("size ", o.Spec.Size, ", deleting ", o.Deleting()))
+		return nil
+	}))
+	ctx := event.With(t.Context(), log.Record)
+	for _, does := range []func() error{
+		func() error { return nil },
+		func() error { edit(t, s, "a", resize(2)); return nil },
+		func() error { return s.Delete(t.Context(), get(t, s, "a")) },
+	} {
+		if err := does(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.Reconcile(ctx, key("a")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var said []string
+	for _, e := range log.Events("widget", key("a"), 0) {
+		said = append(said, e.Message)
+	}
+	if want := []string{"size 2, deleting true", "size 2, deleting false", "size 1, deleting false"}; !slices.Equal(said, want) {
+		t.Errorf("the events are %q, want %q", said, want)
 	}
 }
