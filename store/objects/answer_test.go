@@ -20,6 +20,8 @@ func TestAnswersAreRecordedAndAskForARun(t *testing.T) {
 	told.OutputsDue = true
 	lost := lies
 	lost.Outputs, lost.OutputsDue = told.Outputs, true
+	replaced := lost
+	replaced.Replacing = true
 	lies.Location = "eu"
 	for _, c := range []struct {
 		what   string
@@ -45,6 +47,7 @@ func TestAnswersAreRecordedAndAskForARun(t *testing.T) {
 			was.OutputsDue, was.Outputs = false, store.Outputs{}
 			return is == was
 		}},
+		{"a call that replaces lost outputs", replaced, objects.OutputsRestored, "", objects.ErrNotPending, nil},
 		{"no loss of outputs", made, objects.OutputsRestored, "", objects.ErrNotPending, nil},
 		{"outputs of a create that may not have made it", told, objects.OutputsRestored, "", objects.ErrNotPending, nil},
 		{"no create", made, objects.NotCreated, "", objects.ErrNotPending, nil},
