@@ -26,7 +26,8 @@
 //     its key ("tend kick"), after which MaxDelete is asked again. With the default, which
 //     always says the same, first delete by hand what may go ("tend delete").
 //   - An object of the file that others delete is created again. A field that the file declares and a
-//     program changes is changed back, and so is a label or an annotation; one that the file leaves out stays as others fill it in, also by
+//     program changes is changed back, and so is a label or an annotation (thirty times at once, then once a second: promise
+//     R5); one that the file leaves out stays as others fill it in, also by
 //     late initialisation of package external. A declared field that a person edited ([store.Store.UpdateByHand],
 //     "tend edit"), or that another declarer has, is left and named ([store.ErrOwned]), and everything else
 //     is applied: let the file say the same, edit it back, or take it over with "tend apply -force" of this

@@ -14,6 +14,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/tendhq/tend/queue/ratelimit"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/internal/match"
 	"github.com/tendhq/tend/reconcile/program"
@@ -123,8 +124,15 @@ func New[S, T any](s *store.Store[S, T], c *cache.Cache[S, T], path string, o *O
 		control = *f.o.controller
 	}
 	control.Workers = 1
-	var err error
-	f.controller, err = reconcile.New(filepath.Base(path)+":"+s.Kind(), reconcile.Func[reconcile.Request](f.reconcile), &control)
+	name := filepath.Base(path) + ":" + s.Kind()
+	pace, err := ratelimit.NewBucket(name, 1, 30)
+	if err != nil {
+		return nil, err
+	}
+	// What wakes a file is no change of its own object's spec, so promise R5 is kept here: a program that
+	// alters again what the file puts back is met thirty times at once, and then once a second.
+	control.Queue.Buckets = func(_ reconcile.Request, dst []*ratelimit.Bucket) []*ratelimit.Bucket { return append(dst, pace) }
+	f.controller, err = reconcile.New(name, reconcile.Func[reconcile.Request](f.reconcile), &control)
 	if err != nil {
 		return nil, err
 	}
