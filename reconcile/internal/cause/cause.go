@@ -10,6 +10,9 @@ import (
 // maxText is how many bytes of an error's text are looked at.
 const maxText = 500
 
+// SinceThen stands in an error's text between what failed and why its key waits since then.
+const SinceThen = "; since then "
+
 // noAnswer has the ways in which Go says that a call had no answer in time: which of them it is depends on
 // which timer was first.
 var noAnswer = strings.NewReplacer(
@@ -24,10 +27,11 @@ var noAnswer = strings.NewReplacer(
 
 // Of names the cause of an error with this text, of a key that is printed like that. Two texts
 // have one name if they differ in numbers, in ids, in times or in the key, or in how they say that there
-// was no answer in time. A status of HTTP counts as a word: the first of them is kept.
+// was no answer in time, or in why their keys wait since then ([SinceThen]). A status of HTTP counts as a word: the first of them is kept.
 func Of(text, key string) string {
 	var name strings.Builder
 	status := false
+	text, _, _ = strings.Cut(text, SinceThen)
 	for word := range strings.FieldsFuncSeq(noAnswer.Replace(text[:min(len(text), maxText)]), func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_.:+", r)
 	}) {

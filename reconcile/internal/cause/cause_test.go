@@ -26,6 +26,8 @@ func TestErrorsOfOneCauseHaveOneName(t *testing.T) {
 		{"nothing but the key", "a", "a", "b", "b", true},
 		{"a call without an answer", `Get "http://s3/a": context deadline exceeded (Client.Timeout exceeded while awaiting headers)`, "a", `Get "http://s3/b": net/http: request canceled (Client.Timeout exceeded while awaiting headers)`, "b", true},
 		{"the same, in its run", `Get "http://s3/a": context deadline exceeded`, "a", `Get "http://s3/b": net/http: timeout awaiting response headers`, "b", true},
+		{"one of them waits since", "no space", "a", "no space; since then throttled until 2026-11-29T11:09:02Z: quota: no budget: s3/read: it is used up", "b", true},
+		{"both wait, of other causes", "no space; since then throttled: quota: no budget", "a", "no disk; since then throttled: quota: no budget", "b", false},
 		{"a broken rune", "no \xff\xfe", "a", "no \xff", "b", true},
 	} {
 		if one := cause.Of(c.text, c.key) == cause.Of(c.other, c.itsKey); one != c.one {
