@@ -1,8 +1,11 @@
 package store_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -109,6 +112,82 @@ func TestHealthGoesByWritesUntilOneSucceeds(t *testing.T) {
 		time.Sleep(time.Hour)
 		if b.probed() != probes {
 			t.Errorf("%d probes of a healthy store", b.probed()-probes)
+		}
+	})
+}
+
+// Of a disk that is full, small writes that find room succeed among those that fail. That is one
+// illness, since its first failure, and a few lines of the log; it ends when no commit failed for a minute.
+//
+// promise S7
+func TestStoreThatTakesSomeWritesIsIllUntilItTakesAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newRefusing(t)
+		var log bytes.Buffer
+		b.writes.Close()
+		b.writes = store.NewWriteHealth(b, "here", slog.New(slog.NewTextHandler(&log, nil)))
+		full := errors.New("no space")
+		began := time.Now()
+		for range 100 {
+			b.set(full, false)
+			b.write(t.Context())
+			var u *store.UnavailableError
+			if err := store.Health(b); !errors.As(err, &u) || !u.Since.Equal(began) {
+				t.Fatalf("after %v: health %v, want one since %v", time.Since(began), err, began)
+			}
+			b.set(nil, false)
+			time.Sleep(6 * time.Second) // a probe succeeds
+		}
+		if lines := strings.Count(log.String(), "\n"); lines != 3 {
+			t.Errorf("%d lines, want one when it begins, one when it seems to end and one when it does not:\n%s", lines, &log)
+		}
+		time.Sleep(time.Minute)
+		if err := store.Health(b); err != nil {
+			t.Errorf("health %v of a store of which no write failed for a minute", err)
+		}
+		time.Sleep(2 * time.Minute)
+		later := time.Now()
+		b.set(full, false)
+		b.write(t.Context())
+		var u *store.UnavailableError
+		if err := store.Health(b); !errors.As(err, &u) || !u.Since.Equal(later) {
+			t.Errorf("health %v, want another illness, since %v", err, later)
+		}
+		b.set(nil, false)
+		if time.Sleep(6 * time.Second); store.Health(b) != nil {
+			t.Errorf("health %v of a store that is cured and idle", store.Health(b))
+		}
+	})
+}
+
+// A lease that is not granted asks for a probe: a service that writes nothing but leases would not know
+// that the store takes no writes.
+//
+// promise S7
+func TestHealthAsksTheStoreWhenALeaseIsNotGranted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newRefusing(t)
+		readOnly := errors.New("read-only")
+		cancelled, cancel := context.WithCancel(t.Context())
+		cancel()
+		b.writes.Suspect(t.Context(), nil)
+		b.writes.Suspect(t.Context(), store.ErrLeaseGone)
+		b.writes.Suspect(cancelled, readOnly)
+		if synctest.Wait(); b.probed() != 0 {
+			t.Fatalf("%d probes, want none: nothing says that the store is ill", b.probed())
+		}
+		for range 58 {
+			b.writes.Suspect(t.Context(), readOnly)
+			time.Sleep(time.Second)
+		}
+		if n := b.probed(); store.Health(b) != nil || n != 12 {
+			t.Errorf("health %v after %d probes in 58 s, want 12: it takes commits, and grants no lease", store.Health(b), n)
+		}
+		b.set(readOnly, false)
+		b.writes.Suspect(t.Context(), readOnly)
+		time.Sleep(6 * time.Second)
+		if err := store.Health(b); !errors.Is(err, readOnly) {
+			t.Errorf("health %v, want what the probe met", err)
 		}
 	})
 }
