@@ -55,7 +55,7 @@ var nightFaults = []nightFault{
 	{"cloud listing empty", "memory", answers("empty"), answers(""), "not well: source fails", "TendPartNotWell"},
 	{"stuck", "memory", answers(nightStuck), (*night).restart, "not well: stuck", "TendRunStuck"},
 	{"source silent", "memory", func(n *night) { answers("silent")(n); n.restart() }, answers(""), "", ""},
-	{"server dead", "memory", func(n *night) { n.stop(n.service, syscall.SIGKILL) }, (*night).startService, "no answer", "TendAbsent"},
+	{"server dead", "etcd", func(n *night) { n.stop(n.service, syscall.SIGKILL) }, (*night).startService, "no answer", "TendAbsent"},
 	{"server frozen", "etcd", func(n *night) { n.signal(n.service, syscall.SIGSTOP) }, func(n *night) { n.signal(n.service, syscall.SIGCONT) }, "no answer", "TendAbsent"},
 }
 

@@ -65,6 +65,7 @@ type judging struct {
 	down string // what is said of a store that does not answer
 	// storeCause is that store's: keys that fail for it are counted there.
 	storeCause *Cause
+	storeSays  string   // what its errors begin with: the name of its package
 	endpoints  []*Cause // those of quotas that do not answer
 	causes     map[string]*Cause
 	keys       map[string]map[string]keyFact // by kind and printed key
@@ -175,7 +176,7 @@ func (c *Cause) begin(since time.Time) {
 // ofKey gives the cause of a key that fails; nil: it does not.
 func (j *judging) ofKey(c *introspect.Controller, k *reconcile.KeySnapshot, state string) *Cause {
 	one := Cause{What: whatFails, Why: k.Error, Grave: true, Controller: c.Name, Kind: c.Kind, Do: []string{"why", "kick"}}
-	if state == failing && j.down != "" && strings.Contains(k.Error, unavailable) {
+	if state == failing && j.ofStore(k.Error) {
 		j.storeCause.holdUp(cmp.Or(c.Kind, c.Name))
 		return j.storeCause
 	}
@@ -325,6 +326,23 @@ func (j *judging) toldBySource(s *introspect.Controller, text string) bool {
 func (j *judging) follows(text string) bool {
 	return j.down != "" && strings.Contains(text, unavailable) ||
 		slices.ContainsFunc(j.stores, func(s storeFacts) bool { return s.warn != "" && strings.Contains(text, s.warn) })
+}
+
+// ofStore reports whether the store that is down says an error, or is what it is about.
+func (j *judging) ofStore(err string) bool {
+	if j.down == "" {
+		return false
+	}
+	for at := err; ; {
+		before, after, found := strings.Cut(at, j.storeSays+": ")
+		switch {
+		case !found:
+			return strings.Contains(err, unavailable)
+		case before == "" || strings.HasSuffix(before, " "):
+			return true
+		}
+		at = after
+	}
 }
 
 // unavailable begins the text of a store.UnavailableError.

@@ -400,6 +400,22 @@ func TestVerdicts(t *testing.T) {
 			[]string{"store: no answer | memory | holds up 3 of db | - | mend the store, nothing else | 23:20:00", "fails: boom | 1 of db | - | x | why,kick | 23:12:00"},
 		},
 		{
+			"keys that fail for what the store says are counted at it",
+			facts{
+				stores: []storeFacts{{name: "postgres: 10.0.0.7:5432, database shop", down: &store.UnavailableError{Since: down.Since, Err: errors.New("commits fail: postgres: no space")}}},
+				controllers: []controllerFacts{runs(
+					key("a", queue.StateBackingOff, "postgres: commit: no space"), key("b", queue.StateBackingOff, "read b: postgres: get: no connection"),
+					key("c", queue.StateBackingOff, "my-postgres: no answer"), key("d", queue.StateParked, "postgres: commit: too large"),
+				)},
+			},
+			NotWell, "Not well. The store (postgres: 10.0.0.7:5432, database shop) has taken no writes since 23:20:00; what follows is from then. 3 causes; 1 needs a person.",
+			[]string{
+				"store: commits fail: postgres: no space | postgres: 10.0.0.7:5432, database shop | holds up 2 of db | - | mend the store, nothing else | 23:20:00",
+				"given up: postgres: commit: too large | 1 of db | - | d | edit,kick | 23:12:00",
+				"fails: my-postgres: no answer | 1 of db | - | c | why,kick | 23:12:00",
+			},
+		},
+		{
 			"names are the user's",
 			facts{checks: []reconcile.Check{{Name: "quotas", Reason: "the circuit is open"}, {Name: "main.runner", Reason: "boom"}, {Name: "web", OK: true}}},
 			NotWell, "Not well. 2 causes.",

@@ -1,10 +1,34 @@
 package cause_test
 
 import (
+	"errors"
 	"testing"
+
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/memory"
 
 	"github.com/tendhq/tend/reconcile/internal/cause"
 )
+
+// A store that is read-only or full answers: it is said of it what it does not do.
+func TestStoreThatRefusesWritesAnswers(t *testing.T) {
+	b, err := memory.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	health := store.NewWriteHealth(b, "here", nil)
+	defer health.Close()
+	health.Committed(t.Context(), store.Txn{Ops: []store.Op{{Put: store.Bytes("1")}}}, errors.New("read-only"))
+	u, _ := errors.AsType[*store.UnavailableError](health.Health())
+	for want, u := range map[string]*store.UnavailableError{
+		"has taken no writes since 23:20": u, "has not answered since 23:20": {Err: errors.New("10.0.0.7:2379: no answer")},
+	} {
+		if got := cause.Down(u, "23:20"); got != want {
+			t.Errorf("of %v: %q, want %q", u, got, want)
+		}
+	}
+}
 
 func TestErrorsOfOneCauseHaveOneName(t *testing.T) {
 	for _, c := range []struct {
