@@ -15,7 +15,7 @@ import (
 // and returns its Health. It is safe for concurrent use.
 //
 //	commit fails      ill at once, until a commit succeeds
-//	… and again       within a minute: the same illness, until no commit failed for a minute
+//	… and again       within 30 s: the same illness, until no commit failed for 30 s
 //	while it is ill   every 5 s a probe, which is a commit of a record of the kind "_health"
 //	healthy           no probe, unless another write than a commit fails
 //
@@ -42,8 +42,8 @@ type WriteHealth struct {
 }
 
 const (
-	probeEvery = 5 * time.Second // between two probes
-	calm       = time.Minute     // without a commit that failed, after which an illness is another one
+	probeEvery = 5 * time.Second  // between two probes
+	calm       = 30 * time.Second // without a commit that failed, after which an illness is another one
 )
 
 // probeTxn writes one small record, whatever is there.

@@ -77,7 +77,8 @@ type waiter struct {
 	kind  string
 	key   store.Key
 	since time.Time
-	why   string
+	why   string // the reason of its condition, by which it is grouped
+	says  string // the condition's whole text
 }
 
 const (

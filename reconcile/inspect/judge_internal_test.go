@@ -362,7 +362,7 @@ func TestVerdicts(t *testing.T) {
 			"it waits since a minute, and nothing is known of what",
 			facts{controllers: []controllerFacts{runs()}, kinds: []kindFacts{listed(object("a", "unready", "lacks since a minute"))}},
 			UnderWay, "Under way. 1 of 1 object is not as declared yet: 1 waiting. 1 cause.",
-			[]string{"waits: NotFound | 1 of db | - | a | why,apply | 23:39:00"},
+			[]string{"waits: NotFound: m | 1 of db | - | a | why,apply | 23:39:00"},
 		},
 		{
 			"what is left alone",
@@ -624,7 +624,7 @@ func TestUnderneath(t *testing.T) {
 			facts{stores: []storeFacts{{name: "memory", down: down}}, controllers: []controllerFacts{whole("a"), lost("b"), lost("c"), single}},
 			[]string{
 				"not well store: memory has not answered since 23:20:00",
-				"not well leases: a runs here, 2 controllers have no lease until the store answers, one runs on s2", "well workers: 0 of 16 are busy",
+				"not well leases: a runs here, 2 controllers have no lease until the store is mended, one runs on s2", "well workers: 0 of 16 are busy",
 			},
 		},
 		{

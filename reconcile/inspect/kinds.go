@@ -162,6 +162,7 @@ func waiterOf(o *objects.Object) waiter {
 	w := waiter{kind: o.Kind, key: o.Key()}
 	if c := conditionOf(*o, dependencies); c != nil && c.Status == store.False {
 		w.why, w.since = cmp.Or(c.Reason, "not met"), c.Since
+		w.says = strings.TrimSuffix(w.why+": "+c.Message, ": ")
 	}
 	return w
 }
@@ -183,7 +184,7 @@ func (j *judging) dependants() {
 	whole := j.needs != nil
 	for _, w := range j.waits {
 		if !whole {
-			j.waitsFor(w, w.why, w.why)
+			j.waitsFor(w, w.why, w.says)
 			continue
 		}
 		for _, n := range j.needs(w.kind, w.key) {

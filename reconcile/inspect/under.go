@@ -119,7 +119,7 @@ func (j *judging) leases() {
 			level = UnderWay
 		}
 	}
-	says = slices.Concat(alike(here, "runs here", "run here"), alike(lost, "has no lease until the store answers", "have no lease until the store answers"), says)
+	says = slices.Concat(alike(here, "runs here", "run here"), alike(lost, "has no lease until the store is mended", "have no lease until the store is mended"), says)
 	if len(lost) > 0 {
 		level = NotWell
 	}
