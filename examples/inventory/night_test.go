@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -145,16 +144,6 @@ func newNight(t *testing.T, f nightFault, objects int, again time.Duration) *nig
 	n.startService()
 	t.Cleanup(func() { n.stop(n.service, syscall.SIGKILL) })
 	return n
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // answer is the cloud.
