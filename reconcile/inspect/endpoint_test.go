@@ -3,12 +3,14 @@ package inspect_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/inspect"
 	"github.com/tendhq/tend/reconcile/quota"
@@ -29,9 +31,19 @@ func TestEndpointThatQuotaSaysIsDownIsTheCause(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		mail, err := reconcile.New("mail", reconcile.Func[string](func(ctx context.Context, _ string) (reconcile.Result, error) {
-			return reconcile.Result{}, account.Do(ctx, quota.Read, func(context.Context) error { return broken })
-		}), &reconcile.Options[string]{Logger: silent})
+		limited, err := quota.Limit(func(string) (*quota.Quota, error) { return account, nil },
+			&reconcile.Options[string]{Logger: silent, Backoff: queue.Backoff{Max: 10 * time.Second}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tried := false
+		mail, err := reconcile.New("mail", reconcile.Func[string](func(ctx context.Context, key string) (reconcile.Result, error) {
+			if key == "frank" && !tried {
+				tried = true
+				return reconcile.Result{}, errors.New("no template")
+			}
+			return reconcile.Result{}, account.Do(ctx, quota.Read, func(context.Context) error { return fmt.Errorf("mail to %s: %w", key, broken) })
+		}), limited)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -43,7 +55,11 @@ func TestEndpointThatQuotaSaysIsDownIsTheCause(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- m.Run(ctx) }() // ended by stop, waited for below
-		time.Sleep(5 * time.Minute)
+		time.Sleep(time.Minute)
+		if err := mail.Add("frank"); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(3 * time.Second)
 		v, err := looker.Look(t.Context())
 		if err != nil {
 			t.Fatal(err)
