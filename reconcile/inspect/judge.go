@@ -193,7 +193,7 @@ func (j *judging) ofKey(c *introspect.Controller, k *reconcile.KeySnapshot, stat
 	case state != failing:
 		return nil
 	case k.Panicked:
-		one.What = whatPanics
+		one.What, one.Do = whatPanics, []string{"why", mendProgram}
 	}
 	found := j.named(c.Name+"\x00"+one.What+"\x00"+cause.Of(k.Error, k.Key), one)
 	since := k.FailingSince
@@ -205,6 +205,9 @@ func (j *judging) ofKey(c *introspect.Controller, k *reconcile.KeySnapshot, stat
 	}
 	return found
 }
+
+// mendProgram is what to do about panics: each try is another one.
+const mendProgram = "roll back, or mend the program: the stack is in the log"
 
 // answers are the commands for an object that is given up with this error. The words are those of
 // package external's ErrCreateIncomplete and ErrLocationChanged.

@@ -202,12 +202,15 @@ func (j *judging) dependants() {
 	}
 }
 
+// declareNeeded is what to do about objects that wait for what is not there.
+const declareNeeded = "declare what it waits for"
+
 // waitsFor notes that an object waits for something that has no cause of its own.
 func (j *judging) waitsFor(w waiter, name, why string) {
 	if name == "" {
 		return // for its turn
 	}
-	c := j.named(w.kind+"\x00"+whatWaits+"\x00"+name, Cause{What: whatWaits, Why: why, Kind: w.kind, Do: []string{"why", "apply"}})
+	c := j.named(w.kind+"\x00"+whatWaits+"\x00"+name, Cause{What: whatWaits, Why: why, Kind: w.kind, Do: []string{"why", declareNeeded}})
 	if c.seen(w.key.String(), w.since, time.Time{}) {
 		c.Why = why
 	}
