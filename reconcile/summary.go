@@ -44,7 +44,7 @@ func (c *Controller[K]) summarise(in time.Duration) {
 	}
 	if why := c.storeDown(state); why != nil {
 		level = slog.LevelWarn
-		attrs = append(attrs, slog.String("store", cause.Down(why, why.Since.Format(time.TimeOnly))), slog.Any("err", store.Brief(why.Err)))
+		attrs = append(attrs, slog.String("store", cause.Down(why.Err, why.Since.Format(time.TimeOnly))), slog.Any("err", store.Brief(why.Err)))
 	} else if state.ready != nil {
 		level = slog.LevelWarn
 		attrs = append(attrs, slog.Any("waits", store.Brief(state.ready)))

@@ -63,9 +63,12 @@ func NewWriteHealth(b Backend, place string, log *slog.Logger) *WriteHealth {
 
 // Committed notes the outcome of b.Commit(ctx, t), and does not block. An error that is the
 // caller's says nothing of the store: a condition or a guard that does not hold, an invalid write, a
-// context that was cancelled. One whose deadline ended the Commit only asks for a probe.
+// context that was cancelled. One whose deadline ended the Commit only asks for a probe. So does the error of
+// a write that is no Commit, that of a lease for example: it comes with an empty Txn, and asks for one probe in 5 s.
 func (h *WriteHealth) Committed(ctx context.Context, t Txn, err error) {
 	switch {
+	case len(t.Ops) == 0:
+		h.suspect(ctx, err)
 	case err == nil && h.ill.Load() == nil || !puts(t):
 		// Deletions are let through where puts are refused for want of space.
 	case err == nil:
@@ -99,9 +102,7 @@ func ofCaller(err error) bool {
 	return false
 }
 
-// Suspect notes that a write which is no Commit, that of a lease for example, ended with err. An error that is
-// not the caller's asks for a probe, one in 5 s at most. It does not block.
-func (h *WriteHealth) Suspect(ctx context.Context, err error) {
+func (h *WriteHealth) suspect(ctx context.Context, err error) {
 	if err == nil || ofCaller(err) || errors.Is(ctx.Err(), context.Canceled) || h.ill.Load() != nil {
 		return
 	}

@@ -170,21 +170,21 @@ func TestHealthAsksTheStoreWhenALeaseIsNotGranted(t *testing.T) {
 		readOnly := errors.New("read-only")
 		cancelled, cancel := context.WithCancel(t.Context())
 		cancel()
-		b.writes.Suspect(t.Context(), nil)
-		b.writes.Suspect(t.Context(), store.ErrLeaseGone)
-		b.writes.Suspect(cancelled, readOnly)
+		b.writes.Committed(t.Context(), store.Txn{}, nil)
+		b.writes.Committed(t.Context(), store.Txn{}, store.ErrLeaseGone)
+		b.writes.Committed(cancelled, store.Txn{}, readOnly)
 		if synctest.Wait(); b.probed() != 0 {
 			t.Fatalf("%d probes, want none: nothing says that the store is ill", b.probed())
 		}
 		for range 58 {
-			b.writes.Suspect(t.Context(), readOnly)
+			b.writes.Committed(t.Context(), store.Txn{}, readOnly)
 			time.Sleep(time.Second)
 		}
 		if n := b.probed(); store.Health(b) != nil || n != 12 {
 			t.Errorf("health %v after %d probes in 58 s, want 12: it takes commits, and grants no lease", store.Health(b), n)
 		}
 		b.set(readOnly, false)
-		b.writes.Suspect(t.Context(), readOnly)
+		b.writes.Committed(t.Context(), store.Txn{}, readOnly)
 		time.Sleep(6 * time.Second)
 		if err := store.Health(b); !errors.Is(err, readOnly) {
 			t.Errorf("health %v, want what the probe met", err)

@@ -22,7 +22,7 @@ func (j *judging) storesDown() {
 		if s.down == nil {
 			continue
 		}
-		text := fmt.Sprintf("The store (%s) %s; what follows is from then.", s.name, cause.Down(s.down, clock(s.down.Since, j.at)))
+		text := fmt.Sprintf("The store (%s) %s; what follows is from then.", s.name, cause.Down(s.down.Err, clock(s.down.Since, j.at)))
 		found := j.named(whatStore+"\x00"+s.name, Cause{What: whatStore, Why: s.down.Err.Error(), Grave: true, Kind: s.name, Since: s.down.Since, Do: []string{mendStore}})
 		if j.down == "" {
 			j.down, j.storeCause = text, found
@@ -85,7 +85,7 @@ func (j *judging) underneath() {
 	for _, s := range j.stores {
 		switch {
 		case s.down != nil:
-			j.part("store", NotWell, s.name+" "+cause.Down(s.down, clock(s.down.Since, j.at)))
+			j.part("store", NotWell, s.name+" "+cause.Down(s.down.Err, clock(s.down.Since, j.at)))
 		case s.warn != "":
 			j.part("store", UnderWay, s.name+" answers, and warns: "+s.warn)
 		default:

@@ -75,7 +75,7 @@ func (b *backend) leaseFailed(ctx context.Context, err error) error {
 		return store.ErrClosed
 	}
 	err = failed(ctx, err)
-	b.writes.Suspect(ctx, err)
+	b.writes.Committed(ctx, store.Txn{}, err)
 	return err
 }
 

@@ -5,19 +5,17 @@ package cause
 import (
 	"strings"
 	"unicode"
-
-	"github.com/tendhq/tend/store"
 )
 
-// Down says what the store of u has not done since a time.
-func Down(u *store.UnavailableError, since string) string {
-	if strings.HasPrefix(u.Err.Error(), commitsFail) {
+// Down says what a store that is unavailable for a reason has not done since a time.
+func Down(reason error, since string) string {
+	if strings.HasPrefix(reason.Error(), commitsFail) {
 		return "has taken no writes since " + since
 	}
 	return "has not answered since " + since
 }
 
-// commitsFail begins the reason of a store that answers and refuses writes, see [store.WriteHealth].
+// commitsFail begins the reason of a store that answers and refuses writes, as store.WriteHealth gives it.
 const commitsFail = "commits fail: "
 
 // maxText is how many bytes of an error's text are looked at.

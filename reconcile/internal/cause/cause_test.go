@@ -24,7 +24,7 @@ func TestStoreThatRefusesWritesAnswers(t *testing.T) {
 	for want, u := range map[string]*store.UnavailableError{
 		"has taken no writes since 23:20": u, "has not answered since 23:20": {Err: errors.New("10.0.0.7:2379: no answer")},
 	} {
-		if got := cause.Down(u, "23:20"); got != want {
+		if got := cause.Down(u.Err, "23:20"); got != want {
 			t.Errorf("of %v: %q, want %q", u, got, want)
 		}
 	}
