@@ -116,6 +116,24 @@ func TestHealthGoesByWritesUntilOneSucceeds(t *testing.T) {
 	})
 }
 
+// lockedLog is what was logged by several goroutines.
+type lockedLog struct {
+	mu  sync.Mutex // guards the rest
+	all bytes.Buffer
+}
+
+func (l *lockedLog) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.Write(line)
+}
+
+func (l *lockedLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.String()
+}
+
 // Of a disk that is full, small writes that find room succeed among those that fail. That is one
 // illness, since its first failure, and a few lines of the log; it ends when no commit failed for 30 s.
 //
@@ -123,7 +141,7 @@ func TestHealthGoesByWritesUntilOneSucceeds(t *testing.T) {
 func TestStoreThatTakesSomeWritesIsIllUntilItTakesAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newRefusing(t)
-		var log bytes.Buffer
+		var log lockedLog
 		b.writes.Close()
 		b.writes = store.NewWriteHealth(b, "here", slog.New(slog.NewTextHandler(&log, nil)))
 		full := errors.New("no space")
@@ -138,8 +156,8 @@ func TestStoreThatTakesSomeWritesIsIllUntilItTakesAll(t *testing.T) {
 			b.set(nil, false)
 			time.Sleep(6 * time.Second) // a probe succeeds
 		}
-		if lines := strings.Count(log.String(), "\n"); lines != 3 {
-			t.Errorf("%d lines, want one when it begins, one when it seems to end and one when it does not:\n%s", lines, &log)
+		if says := log.String(); strings.Count(says, "\n") != 3 {
+			t.Errorf("want a line when it begins, one when it seems to end and one when it does not:\n%s", says)
 		}
 		time.Sleep(31 * time.Second)
 		if err := store.Health(b); err != nil {
