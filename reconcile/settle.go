@@ -151,7 +151,9 @@ func (e *untriedError) Unwrap() []error {
 // throttledError is the last error of a key that had failed, and whose run was throttled since.
 type throttledError struct{ wait, failure error }
 
-func (e *throttledError) Error() string { return fmt.Sprintf("%v; since then %v", e.failure, e.wait) }
+func (e *throttledError) Error() string {
+	return fmt.Sprintf("%v%s%v", e.failure, cause.SinceThen, e.wait)
+}
 
 func (e *throttledError) Unwrap() error { return e.wait }
 

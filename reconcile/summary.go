@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/reconcile/internal/cause"
 	"github.com/tendhq/tend/store"
 )
 
@@ -43,7 +44,7 @@ func (c *Controller[K]) summarise(in time.Duration) {
 	}
 	if why := c.storeDown(state); why != nil {
 		level = slog.LevelWarn
-		attrs = append(attrs, slog.String("store", "has not answered since "+why.Since.Format(time.TimeOnly)), slog.Any("err", store.Brief(why.Err)))
+		attrs = append(attrs, slog.String("store", cause.Down(why.Err, why.Since.Format(time.TimeOnly))), slog.Any("err", store.Brief(why.Err)))
 	} else if state.ready != nil {
 		level = slog.LevelWarn
 		attrs = append(attrs, slog.Any("waits", store.Brief(state.ready)))

@@ -1,8 +1,11 @@
 package store_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -109,6 +112,100 @@ func TestHealthGoesByWritesUntilOneSucceeds(t *testing.T) {
 		time.Sleep(time.Hour)
 		if b.probed() != probes {
 			t.Errorf("%d probes of a healthy store", b.probed()-probes)
+		}
+	})
+}
+
+// lockedLog is what was logged by several goroutines.
+type lockedLog struct {
+	mu  sync.Mutex // guards the rest
+	all bytes.Buffer
+}
+
+func (l *lockedLog) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.Write(line)
+}
+
+func (l *lockedLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.String()
+}
+
+// Of a disk that is full, small writes that find room succeed among those that fail. That is one
+// illness, since its first failure, and a few lines of the log; it ends when no commit failed for 30 s.
+//
+// promise S7
+func TestStoreThatTakesSomeWritesIsIllUntilItTakesAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newRefusing(t)
+		var log lockedLog
+		b.writes.Close()
+		b.writes = store.NewWriteHealth(b, "here", slog.New(slog.NewTextHandler(&log, nil)))
+		full := errors.New("no space")
+		began := time.Now()
+		for range 100 {
+			b.set(full, false)
+			b.write(t.Context())
+			var u *store.UnavailableError
+			if err := store.Health(b); !errors.As(err, &u) || !u.Since.Equal(began) {
+				t.Fatalf("after %v: health %v, want one since %v", time.Since(began), err, began)
+			}
+			b.set(nil, false)
+			time.Sleep(6 * time.Second) // a probe succeeds
+		}
+		if says := log.String(); strings.Count(says, "\n") != 3 {
+			t.Errorf("want a line when it begins, one when it seems to end and one when it does not:\n%s", says)
+		}
+		time.Sleep(31 * time.Second)
+		if err := store.Health(b); err != nil {
+			t.Errorf("health %v of a store of which no write failed for 30 s", err)
+		}
+		time.Sleep(time.Minute)
+		later := time.Now()
+		b.set(full, false)
+		b.write(t.Context())
+		var u *store.UnavailableError
+		if err := store.Health(b); !errors.As(err, &u) || !u.Since.Equal(later) {
+			t.Errorf("health %v, want another illness, since %v", err, later)
+		}
+		b.set(nil, false)
+		if time.Sleep(6 * time.Second); store.Health(b) != nil {
+			t.Errorf("health %v of a store that is cured and idle", store.Health(b))
+		}
+	})
+}
+
+// A lease that is not granted asks for a probe: a service that writes nothing but leases would not know
+// that the store takes no writes.
+//
+// promise S7
+func TestHealthAsksTheStoreWhenALeaseIsNotGranted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newRefusing(t)
+		readOnly := errors.New("read-only")
+		cancelled, cancel := context.WithCancel(t.Context())
+		cancel()
+		b.writes.Committed(t.Context(), store.Txn{}, nil)
+		b.writes.Committed(t.Context(), store.Txn{}, store.ErrLeaseGone)
+		b.writes.Committed(cancelled, store.Txn{}, readOnly)
+		if synctest.Wait(); b.probed() != 0 {
+			t.Fatalf("%d probes, want none: nothing says that the store is ill", b.probed())
+		}
+		for range 58 {
+			b.writes.Committed(t.Context(), store.Txn{}, readOnly)
+			time.Sleep(time.Second)
+		}
+		if n := b.probed(); store.Health(b) != nil || n != 12 {
+			t.Errorf("health %v after %d probes in 58 s, want 12: it takes commits, and grants no lease", store.Health(b), n)
+		}
+		b.set(readOnly, false)
+		b.writes.Committed(t.Context(), store.Txn{}, readOnly)
+		time.Sleep(6 * time.Second)
+		if err := store.Health(b); !errors.Is(err, readOnly) {
+			t.Errorf("health %v, want what the probe met", err)
 		}
 	})
 }

@@ -24,6 +24,14 @@ func fileFirst[S any](file string) *store.Options[S, Status] {
 	return &store.Options[S, Status]{Precedence: []string{filepath.Base(file), "edit"}}
 }
 
+// changes logs each change, unless it is to be quiet: one that fails is logged as a run, too.
+func (o options) changes() func(context.Context, external.Change) {
+	if o.Quiet {
+		return nil
+	}
+	return external.LogChanges(nil)
+}
+
 // A keeper makes the calls for one kind, each paid from the account's quota.
 type keeper[S any] struct {
 	*provider

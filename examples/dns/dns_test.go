@@ -53,6 +53,24 @@ func TestNothingIsDoubleAfterARestart(t *testing.T) {
 	}
 }
 
+// With -q a run that makes everything logs no line for each change, and one without does.
+func TestQuietRunHasNoLineForEachChange(t *testing.T) {
+	for quiet, want := range map[bool]int{false: 8, true: 0} {
+		dns, o := service(t)
+		var log, out bytes.Buffer
+		slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+		o.Quiet = quiet
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		if err := run(ctx, o, dns, &out); err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		if got := strings.Count(log.String(), "external change"); got != want || !strings.Contains(out.String(), "of 8 as declared") {
+			t.Errorf("quiet %t: %d lines of changes, want %d, and the progress:\n%s%s", quiet, got, want, &log, &out)
+		}
+	}
+}
+
 // It serves what an operator needs below /ops/, and a stranger may not write.
 func TestOperatorsAreServed(t *testing.T) {
 	dns, o := service(t)

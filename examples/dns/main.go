@@ -3,7 +3,7 @@
 // its URL, metrics, page and API. The provider is one inside the process (fake.go): it is rate
 // limited, shows what was written only after a while, and chooses the ids.
 //
-//	go run ./examples/dns -once                  # until all is as declared
+//	go run ./examples/dns -once -q               # until all is as declared, without a line for each change
 //	go run ./examples/dns -store file:dns.db     # go on; look at http://localhost:8080/ops/
 //	DNS_TOKEN=secret go run ./examples/dns -store etcd:localhost:2379/dns
 package main
@@ -29,7 +29,7 @@ import (
 type options struct {
 	Store, File, Listen, Token string
 	Poll, Prune                time.Duration
-	Once                       bool
+	Once, Quiet                bool
 }
 
 func main() {
@@ -40,6 +40,7 @@ func main() {
 	flag.DurationVar(&o.Poll, "poll", time.Minute, "how often each zone and record is looked at")
 	flag.DurationVar(&o.Prune, "prune", time.Hour, "how often what nothing declares is deleted")
 	flag.BoolVar(&o.Once, "once", false, "end when all is as declared")
+	flag.BoolVar(&o.Quiet, "q", false, "log no line for each change that is made")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

@@ -71,7 +71,7 @@ func keep[S any](p *program.Program, o options, k *keeper[S], needs ...depend.Ne
 	k.list, err = k.inventory(objects.Store)
 	p.Check(err)
 	reconciler, err := external.New(objects.Store, k.client(), &external.Options[S, Status]{
-		Naming: external.ByMark, CreationGrace: 2 * lag, Poll: o.Poll, Depends: depends, Changes: external.LogChanges(nil),
+		Naming: external.ByMark, CreationGrace: 2 * lag, Poll: o.Poll, Depends: depends, Changes: o.changes(),
 	})
 	p.Check(err)
 	limited, err := quota.Limit(func(reconcile.Request) (*quota.Quota, error) { return k.account, nil }, &reconcile.Options[reconcile.Request]{Workers: 32})

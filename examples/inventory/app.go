@@ -33,6 +33,7 @@ type app struct {
 	meter   *meter
 	quota   *paced
 	buckets *buckets
+	lobby   lobby
 
 	// What assemble puts together.
 	program    *program.Program
@@ -61,11 +62,13 @@ func run(ctx context.Context, o options, out io.Writer) error {
 		return err
 	}
 	return a.withServer(func(url string) error {
-		p := program.Open(ctx, a.o.Store)
-		if err := a.prepare(ctx, p.Backend(), p, url, entries); err != nil {
-			return errors.Join(err, p.Backend().Close())
-		}
-		return a.keep(ctx)
+		return a.withLobby(ctx, func(ctx context.Context) error {
+			p := program.Open(ctx, a.o.Store)
+			if err := a.prepare(ctx, p.Backend(), p, url, entries); err != nil {
+				return errors.Join(err, p.Backend().Close())
+			}
+			return a.keep(ctx)
+		})
 	})
 }
 
@@ -178,6 +181,8 @@ func (a *app) probe(ctx context.Context, region string) (Ownership, error) {
 		} else if reason == nil { // it was refused in the moment when time was up
 			reason = errors.New(down)
 		}
+		why := brief(reason).Error()
+		a.lobby.why.Store(&why)
 		if text := brief(err).Error(); text != said && ctx.Err() == nil && a.meter.Down() == "" {
 			a.out.Line("%s; retrying with backoff%s", text, regionHint(err))
 			said = text

@@ -18,9 +18,10 @@ import (
 func (a *app) keep(ctx context.Context) error {
 	a.program.Check(a.trustState(ctx))
 	if a.o.Listen != "" {
-		page, err := web.Listen(a.o.Listen, nil, &web.Options{Program: a.program, Metrics: a.collector, Debug: a.debugPage()})
-		if a.program.Use(page, err); err == nil {
-			a.out.Line("serving http://%s/metrics and /debug", page.Addr())
+		pages, err := web.New(nil, &web.Options{Program: a.program, Metrics: a.collector, Debug: a.debugPage()})
+		if a.program.Check(err); err == nil {
+			a.lobby.pages.Store(&pages)
+			a.out.Line("serving http://%s/metrics and /debug", a.lobby.addr)
 		}
 	}
 	if a.o.Prune || a.o.Listen != "" {

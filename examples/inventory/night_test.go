@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -48,14 +47,14 @@ var nightFaults = []nightFault{
 	{"store full", "etcd", (*night).fillEtcd, (*night).emptyEtcd, "not well: store", "TendStoreDown"},
 	{"store read-only", "postgres", func(n *night) { n.readOnly("on") }, func(n *night) { n.readOnly("off") }, "", ""},
 	{"disk full", "file", func(n *night) { n.limitFiles("4096") }, func(n *night) { n.limitFiles("unlimited") }, "not well: store", "TendStoreDown"},
-	{"cloud 500", "memory", answers("500"), answers(""), "not well: fails", "TendQuotaCircuitOpen"},
+	{"cloud 500", "memory", answers("500"), answers(""), "not well: is not well", "TendQuotaCircuitOpen"},
 	{"cloud 429", "memory", answers("429"), answers(""), "", ""},
-	{"cloud hanging", "memory", answers("hang"), answers(""), "not well: fails", "TendQuotaCircuitOpen"},
+	{"cloud hanging", "memory", answers("hang"), answers(""), "not well: is not well", "TendQuotaCircuitOpen"},
 	{"cloud credentials", "memory", answers("401"), answers(""), "not well: fails", "TendKeysFail"},
 	{"cloud listing empty", "memory", answers("empty"), answers(""), "not well: source fails", "TendPartNotWell"},
 	{"stuck", "memory", answers(nightStuck), (*night).restart, "not well: stuck", "TendRunStuck"},
 	{"source silent", "memory", func(n *night) { answers("silent")(n); n.restart() }, answers(""), "", ""},
-	{"server dead", "memory", func(n *night) { n.stop(n.service, syscall.SIGKILL) }, (*night).startService, "no answer", "TendAbsent"},
+	{"server dead", "etcd", func(n *night) { n.stop(n.service, syscall.SIGKILL) }, (*night).startService, "no answer", "TendAbsent"},
 	{"server frozen", "etcd", func(n *night) { n.signal(n.service, syscall.SIGSTOP) }, func(n *night) { n.signal(n.service, syscall.SIGCONT) }, "no answer", "TendAbsent"},
 }
 
@@ -131,6 +130,7 @@ func newNight(t *testing.T, f nightFault, objects int, again time.Duration) *nig
 		n.etcdAt = freeAddress(t)
 		n.config.Store = "etcd:" + n.etcdAt + "/night"
 		n.startEtcd()
+		n.awaitEtcd() // a service that cannot store what it declares ends
 	case "file":
 		n.config.Store = "file:" + filepath.Join(n.dir, "store")
 	case "postgres":
@@ -145,16 +145,6 @@ func newNight(t *testing.T, f nightFault, objects int, again time.Duration) *nig
 	n.startService()
 	t.Cleanup(func() { n.stop(n.service, syscall.SIGKILL) })
 	return n
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // answer is the cloud.
@@ -247,6 +237,22 @@ func (n *night) client() *clientv3.Client {
 		n.Error(err)
 	}
 	return c
+}
+
+// awaitEtcd returns when etcd answers.
+func (n *night) awaitEtcd() {
+	c := n.client()
+	defer c.Close()
+	var err error
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		ctx, cancel := context.WithTimeout(n.Context(), time.Second)
+		_, err = c.Get(ctx, "any")
+		cancel()
+		if err == nil {
+			return
+		}
+	}
+	n.Fatal(err)
 }
 
 // fillEtcd writes until the quota is used up.

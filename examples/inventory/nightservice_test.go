@@ -104,7 +104,7 @@ func (c nightConfig) run() error {
 	p.Use(web.Listen(c.Listen, nil, &web.Options{Program: p, Metrics: collector, Debug: &debug.Options{}}))
 	for i := range c.Objects {
 		o := &store.Object[int, int]{Meta: store.Meta{Name: fmt.Sprintf("db-%04d", i)}}
-		if _, err := db.Create(ctx, o); err != nil && !errors.Is(err, store.ErrConflict) {
+		if _, err := db.Create(ctx, o); err != nil && !errors.Is(err, store.ErrExists) {
 			return err
 		}
 	}

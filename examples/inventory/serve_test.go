@@ -4,9 +4,13 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -97,6 +101,62 @@ func TestMetricsCountWhatTheKernelDid(t *testing.T) {
 	awaitPage(t, "http://"+serving(t, s)+"/metrics",
 		`controller_runtime_reconcile_total{controller="bucket",result="requeue_after"} 40`+"\n",
 		`controller_runtime_reconcile_errors_total{controller="bucket"} 0`+"\n")
+}
+
+// A service that is started while its endpoint does not answer says so, in place of a port that is closed.
+func TestPageSaysThatTheEndpointHasNotAnsweredYet(t *testing.T) {
+	var down atomic.Bool
+	down.Store(true)
+	server := newTestS3(t, true)
+	at, err := url.Parse(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	forward := httputil.NewSingleHostReverseProxy(at)
+	forward.Rewrite, forward.Director = func(r *httputil.ProxyRequest) { r.SetURL(at); r.Out.Host = r.In.Host }, nil
+	endpoint := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if down.Load() {
+			http.Error(w, "maintenance", http.StatusServiceUnavailable)
+			return
+		}
+		forward.ServeHTTP(w, r)
+	}))
+	defer endpoint.Close()
+	listen := freeAddress(t)
+	s := begin(t, declaring("acme-a"), options{Endpoint: endpoint.URL, Listen: listen})
+	get := func(path string) (status int, says string) {
+		resp, err := http.Get("http://" + listen + path)
+		if err != nil {
+			return 0, err.Error()
+		}
+		defer resp.Body.Close()
+		body, _ := io.ReadAll(resp.Body)
+		return resp.StatusCode, string(body)
+	}
+	for status, says := get("/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(says, "has not answered since") || !strings.Contains(says, "503"); status, says = get("/readyz") {
+		if t.Context().Err() != nil || strings.Contains(says, `"ok":true`) {
+			t.Fatalf("readyz: %d %s", status, says)
+		}
+	}
+	if status, says := get("/livez"); status != http.StatusOK {
+		t.Errorf("livez: %d %s", status, says)
+	}
+	down.Store(false)
+	s.Await(t, "1 of 1 as declared", 1)
+	if got := serving(t, s); got != listen {
+		t.Errorf("it serves at %s, and before at %s", got, listen)
+	}
+	awaitPage(t, "http://"+listen+"/debug?format=text", "1 as declared")
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
 }
 
 func TestPortThatIsTakenEndsTheRun(t *testing.T) {

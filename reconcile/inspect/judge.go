@@ -65,6 +65,7 @@ type judging struct {
 	down string // what is said of a store that does not answer
 	// storeCause is that store's: keys that fail for it are counted there.
 	storeCause *Cause
+	storeSays  string   // what its errors begin with: the name of its package
 	endpoints  []*Cause // those of quotas that do not answer
 	causes     map[string]*Cause
 	keys       map[string]map[string]keyFact // by kind and printed key
@@ -76,7 +77,8 @@ type waiter struct {
 	kind  string
 	key   store.Key
 	since time.Time
-	why   string
+	why   string // the reason of its condition, by which it is grouped
+	says  string // the condition's whole text
 }
 
 const (
@@ -175,7 +177,7 @@ func (c *Cause) begin(since time.Time) {
 // ofKey gives the cause of a key that fails; nil: it does not.
 func (j *judging) ofKey(c *introspect.Controller, k *reconcile.KeySnapshot, state string) *Cause {
 	one := Cause{What: whatFails, Why: k.Error, Grave: true, Controller: c.Name, Kind: c.Kind, Do: []string{"why", "kick"}}
-	if state == failing && j.down != "" && strings.Contains(k.Error, unavailable) {
+	if state == failing && j.ofStore(k.Error) {
 		j.storeCause.holdUp(cmp.Or(c.Kind, c.Name))
 		return j.storeCause
 	}
@@ -191,7 +193,7 @@ func (j *judging) ofKey(c *introspect.Controller, k *reconcile.KeySnapshot, stat
 	case state != failing:
 		return nil
 	case k.Panicked:
-		one.What = whatPanics
+		one.What, one.Do = whatPanics, []string{"why", mendProgram}
 	}
 	found := j.named(c.Name+"\x00"+one.What+"\x00"+cause.Of(k.Error, k.Key), one)
 	since := k.FailingSince
@@ -203,6 +205,9 @@ func (j *judging) ofKey(c *introspect.Controller, k *reconcile.KeySnapshot, stat
 	}
 	return found
 }
+
+// mendProgram is what to do about panics: each try is another one.
+const mendProgram = "roll back, or mend the program: the stack is in the log"
 
 // answers are the commands for an object that is given up with this error. The words are those of
 // package external's ErrCreateIncomplete and ErrLocationChanged.
@@ -325,6 +330,23 @@ func (j *judging) toldBySource(s *introspect.Controller, text string) bool {
 func (j *judging) follows(text string) bool {
 	return j.down != "" && strings.Contains(text, unavailable) ||
 		slices.ContainsFunc(j.stores, func(s storeFacts) bool { return s.warn != "" && strings.Contains(text, s.warn) })
+}
+
+// ofStore reports whether the store that is down says an error, or is what it is about.
+func (j *judging) ofStore(err string) bool {
+	if j.down == "" {
+		return false
+	}
+	for at := err; ; {
+		before, after, found := strings.Cut(at, j.storeSays+": ")
+		switch {
+		case !found:
+			return strings.Contains(err, unavailable)
+		case before == "" || strings.HasSuffix(before, " "):
+			return true
+		}
+		at = after
+	}
 }
 
 // unavailable begins the text of a store.UnavailableError.

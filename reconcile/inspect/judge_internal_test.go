@@ -211,7 +211,7 @@ func TestVerdicts(t *testing.T) {
 			[]string{
 				"stuck: its run goes on although its context ended: deadline | 1 of db | - | s | why,restart | 22:40:00",
 				"given up: size 0 | 1 of db | - | g | edit,kick | 23:12:00",
-				"panics: panic: nil map | 1 of db | - | p | why,kick | 23:12:00",
+				"panics: panic: nil map | 1 of db | - | p | why,roll back, or mend the program: the stack is in the log | 23:12:00",
 				"fails: boom | 2 of db | - | f | why,kick | 23:12:00",
 			},
 		},
@@ -348,7 +348,7 @@ func TestVerdicts(t *testing.T) {
 				needs: needs(map[string]string{"a": "gone NotFound", "b": "gone NotFound"}),
 			},
 			NotWell, "Not well. 2 of 2 objects are not as declared, for 1 h 0 min. 1 cause.",
-			[]string{"waits: db gone does not exist | 2 of db | - | a | why,apply | 22:40:00"},
+			[]string{"waits: db gone does not exist | 2 of db | - | a | why,declare what it waits for | 22:40:00"},
 		},
 		{
 			"a circle",
@@ -362,7 +362,7 @@ func TestVerdicts(t *testing.T) {
 			"it waits since a minute, and nothing is known of what",
 			facts{controllers: []controllerFacts{runs()}, kinds: []kindFacts{listed(object("a", "unready", "lacks since a minute"))}},
 			UnderWay, "Under way. 1 of 1 object is not as declared yet: 1 waiting. 1 cause.",
-			[]string{"waits: NotFound | 1 of db | - | a | why,apply | 23:39:00"},
+			[]string{"waits: NotFound: m | 1 of db | - | a | why,declare what it waits for | 23:39:00"},
 		},
 		{
 			"what is left alone",
@@ -398,6 +398,22 @@ func TestVerdicts(t *testing.T) {
 			},
 			NotWell, "Not well. The store (memory) has not answered since 23:20:00; what follows is from then. 2 causes.",
 			[]string{"store: no answer | memory | holds up 3 of db | - | mend the store, nothing else | 23:20:00", "fails: boom | 1 of db | - | x | why,kick | 23:12:00"},
+		},
+		{
+			"keys that fail for what the store says are counted at it",
+			facts{
+				stores: []storeFacts{{name: "postgres: 10.0.0.7:5432, database shop", down: &store.UnavailableError{Since: down.Since, Err: errors.New("commits fail: postgres: no space")}}},
+				controllers: []controllerFacts{runs(
+					key("a", queue.StateBackingOff, "postgres: commit: no space"), key("b", queue.StateBackingOff, "read b: postgres: get: no connection"),
+					key("c", queue.StateBackingOff, "my-postgres: no answer"), key("d", queue.StateParked, "postgres: commit: too large"),
+				)},
+			},
+			NotWell, "Not well. The store (postgres: 10.0.0.7:5432, database shop) has taken no writes since 23:20:00; what follows is from then. 3 causes; 1 needs a person.",
+			[]string{
+				"store: commits fail: postgres: no space | postgres: 10.0.0.7:5432, database shop | holds up 2 of db | - | mend the store, nothing else | 23:20:00",
+				"given up: postgres: commit: too large | 1 of db | - | d | edit,kick | 23:12:00",
+				"fails: my-postgres: no answer | 1 of db | - | c | why,kick | 23:12:00",
+			},
 		},
 		{
 			"names are the user's",
@@ -487,6 +503,11 @@ func TestVerdictOfEachFaultIsThatOfTheRunbook(t *testing.T) {
 		}
 		return facts{controllers: []controllerFacts{runs(keys...)}, kinds: []kindFacts{listed(all...)}}
 	}
+	endpoint := func(err string) facts {
+		f := keys(queue.StateBackingOff, err)
+		f.checks = []reconcile.Check{{Name: "quotas", Reason: "quota: cloud/read" + endpointDown + " since 2026-03-04T23:30:00Z"}}
+		return f
+	}
 	controller := func(edit func(*controllerFacts)) facts {
 		return facts{controllers: []controllerFacts{edited(runs(), edit)}}
 	}
@@ -504,11 +525,17 @@ func TestVerdictOfEachFaultIsThatOfTheRunbook(t *testing.T) {
 		"store frozen":    down("no sign of life from the server"),
 		"store read-only": down("cannot execute INSERT in a read-only transaction"),
 		"store full":      down("etcdserver: mvcc: database space exceeded"),
-		"disk full":       down("write: no space left on device"),
+		"store read-only, a service that writes leases alone": down("commits fail: cannot execute UPDATE in a read-only transaction"),
 
-		"cloud 500":           keys(queue.StateBackingOff, "quota: 500 Internal Server Error"),
+		"PostgreSQL restarted":             down("the database system is starting up"),
+		"PostgreSQL's connections used up": down("sorry, too many clients already"),
+		"a table of the store locked":      down("timeout: context deadline exceeded"),
+		"PostgreSQL's password changed":    down("password authentication failed"),
+		"disk full":                        down("write: no space left on device"),
+
+		"cloud 500":           endpoint("quota: 500 Internal Server Error"),
 		"cloud 429":           throttled,
-		"cloud hanging":       keys(queue.StateBackingOff, "context deadline exceeded"),
+		"cloud hanging":       endpoint("context deadline exceeded"),
 		"cloud credentials":   keys(queue.StateBackingOff, "quota: 401 Unauthorized"),
 		"cloud listing empty": source(introspect.Source{Name: "poll", Synced: true, Error: "the list lacks 50 of 50 keys"}, ""),
 
@@ -526,7 +553,8 @@ func TestVerdictOfEachFaultIsThatOfTheRunbook(t *testing.T) {
 			yield(o, nil)
 		}}}},
 		// Of the servers that are left: its lease is another's now.
-		"server dead": controller(func(c *controllerFacts) { c.leases = []introspect.Lease{{Held: true, Running: true}} }),
+		"server frozen": controller(func(c *controllerFacts) { c.leases = []introspect.Lease{{Held: true, Running: true}} }),
+		"server dead":   controller(func(c *controllerFacts) { c.leases = []introspect.Lease{{Held: true, Running: true}} }),
 	}
 	page, err := os.ReadFile("../../metrics/RUNBOOK.md")
 	if err != nil {
@@ -608,7 +636,7 @@ func TestUnderneath(t *testing.T) {
 			facts{stores: []storeFacts{{name: "memory", down: down}}, controllers: []controllerFacts{whole("a"), lost("b"), lost("c"), single}},
 			[]string{
 				"not well store: memory has not answered since 23:20:00",
-				"not well leases: a runs here, 2 controllers have no lease until the store answers, one runs on s2", "well workers: 0 of 16 are busy",
+				"not well leases: a runs here, 2 controllers have no lease until the store is mended, one runs on s2", "well workers: 0 of 16 are busy",
 			},
 		},
 		{

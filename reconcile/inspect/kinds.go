@@ -162,6 +162,7 @@ func waiterOf(o *objects.Object) waiter {
 	w := waiter{kind: o.Kind, key: o.Key()}
 	if c := conditionOf(*o, dependencies); c != nil && c.Status == store.False {
 		w.why, w.since = cmp.Or(c.Reason, "not met"), c.Since
+		w.says = strings.TrimSuffix(w.why+": "+c.Message, ": ")
 	}
 	return w
 }
@@ -183,7 +184,7 @@ func (j *judging) dependants() {
 	whole := j.needs != nil
 	for _, w := range j.waits {
 		if !whole {
-			j.waitsFor(w, w.why, w.why)
+			j.waitsFor(w, w.why, w.says)
 			continue
 		}
 		for _, n := range j.needs(w.kind, w.key) {
@@ -201,12 +202,15 @@ func (j *judging) dependants() {
 	}
 }
 
+// declareNeeded is what to do about objects that wait for what is not there.
+const declareNeeded = "declare what it waits for"
+
 // waitsFor notes that an object waits for something that has no cause of its own.
 func (j *judging) waitsFor(w waiter, name, why string) {
 	if name == "" {
 		return // for its turn
 	}
-	c := j.named(w.kind+"\x00"+whatWaits+"\x00"+name, Cause{What: whatWaits, Why: why, Kind: w.kind, Do: []string{"why", "apply"}})
+	c := j.named(w.kind+"\x00"+whatWaits+"\x00"+name, Cause{What: whatWaits, Why: why, Kind: w.kind, Do: []string{"why", declareNeeded}})
 	if c.seen(w.key.String(), w.since, time.Time{}) {
 		c.Why = why
 	}

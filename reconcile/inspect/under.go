@@ -7,6 +7,7 @@ import (
 
 	"github.com/tendhq/tend/internal/introspect"
 	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/reconcile/internal/cause"
 )
 
 // mendStore is what to do about a store that does not answer.
@@ -21,10 +22,12 @@ func (j *judging) storesDown() {
 		if s.down == nil {
 			continue
 		}
-		text := fmt.Sprintf("The store (%s) has not answered since %s; what follows is from then.", s.name, clock(s.down.Since, j.at))
+		text := fmt.Sprintf("The store (%s) %s; what follows is from then.", s.name, cause.Down(s.down.Err, clock(s.down.Since, j.at)))
 		found := j.named(whatStore+"\x00"+s.name, Cause{What: whatStore, Why: s.down.Err.Error(), Grave: true, Kind: s.name, Since: s.down.Since, Do: []string{mendStore}})
 		if j.down == "" {
 			j.down, j.storeCause = text, found
+			j.storeSays = s.name + ":"
+			j.storeSays = j.storeSays[:strings.IndexAny(j.storeSays, " :")]
 		}
 	}
 }
@@ -82,7 +85,7 @@ func (j *judging) underneath() {
 	for _, s := range j.stores {
 		switch {
 		case s.down != nil:
-			j.part("store", NotWell, s.name+" has not answered since "+clock(s.down.Since, j.at))
+			j.part("store", NotWell, s.name+" "+cause.Down(s.down.Err, clock(s.down.Since, j.at)))
 		case s.warn != "":
 			j.part("store", UnderWay, s.name+" answers, and warns: "+s.warn)
 		default:
@@ -116,7 +119,7 @@ func (j *judging) leases() {
 			level = UnderWay
 		}
 	}
-	says = slices.Concat(alike(here, "runs here", "run here"), alike(lost, "has no lease until the store answers", "have no lease until the store answers"), says)
+	says = slices.Concat(alike(here, "runs here", "run here"), alike(lost, "has no lease until the store is mended", "have no lease until the store is mended"), says)
 	if len(lost) > 0 {
 		level = NotWell
 	}

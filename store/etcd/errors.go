@@ -74,7 +74,9 @@ func (b *backend) leaseFailed(ctx context.Context, err error) error {
 	if b.cancelled(err) {
 		return store.ErrClosed
 	}
-	return failed(ctx, err)
+	err = failed(ctx, err)
+	b.writes.Committed(ctx, store.Txn{}, err)
+	return err
 }
 
 // readFailed is the error of a read.

@@ -51,6 +51,7 @@ func (b *backend) Grant(ctx context.Context, ttl time.Duration) (store.LeaseID, 
 		return g.head, nil
 	}})
 	if err != nil {
+		b.writes.Committed(ctx, store.Txn{}, err)
 		return 0, err
 	}
 	return id, nil

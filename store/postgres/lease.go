@@ -104,7 +104,8 @@ func (b *backend) Revoke(ctx context.Context, id store.LeaseID) error {
 
 // write makes a change that may be repeated: f is called again as long as the server may
 // be coming back.
-func (b *backend) write(ctx context.Context, what string, f func(ctx context.Context) error) error {
+func (b *backend) write(ctx context.Context, what string, f func(ctx context.Context) error) (err error) {
+	defer func(caller context.Context) { b.writeHealth.Committed(caller, store.Txn{}, err) }(ctx)
 	ctx, done, err := b.request(ctx)
 	if err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 
 // Health checks that a backend's health goes by its writes ([store.WriteHealth]). refuse is called
 // with true to make the medium refuse every write of b, and with false to end that; the time that b
-// waits for its medium should be short. Conditions that do not hold say nothing of the store.
+// waits for its medium should be short. So does a lease that the medium refuses. Conditions that do not hold say nothing of the store.
 func Health(t testing.TB, b store.Backend, refuse func(bool)) {
 	t.Helper()
 	put := store.Txn{Ops: []store.Op{{Kind: kind, Key: store.Key{Name: "health"}, Put: store.Bytes("1")}}}
@@ -37,13 +37,30 @@ func Health(t testing.TB, b store.Backend, refuse func(bool)) {
 		t.Error("a read that succeeds says that writes do")
 	}
 	refuse(false)
+	await(t, "health of an idle store that takes writes again", func() bool { return store.Health(b) == nil }) // no caller writes any more
+	l, ok := b.(store.Leaser)
+	if !ok {
+		return
+	}
+	// A service that only holds leases learns it by them.
+	refuse(true)
+	defer refuse(false)
+	if _, err := l.Grant(t.Context(), time.Minute); err == nil {
+		t.Log("the medium lets a lease through where it refuses a record")
+		return
+	}
+	await(t, "ill health after a lease that was not granted", func() bool { return errors.As(store.Health(b), &u) })
+}
+
+func await(t testing.TB, what string, is func() bool) {
+	t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	for end := time.After(3 * time.Minute); store.Health(b) != nil; { // no caller writes any more
+	for end := time.After(3 * time.Minute); !is(); {
 		select {
 		case <-tick.C:
 		case <-end:
-			t.Fatalf("Health of an idle store that takes writes again: %v", store.Health(b))
+			t.Fatalf("%s did not come", what)
 		}
 	}
 }

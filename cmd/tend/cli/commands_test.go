@@ -2,7 +2,10 @@ package cli_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -94,6 +97,37 @@ func TestWrongAddressGetsAHint(t *testing.T) {
 	wantAll(t, c.problems(cli.Usage, "get", "disk", "-store", "/var/lib/tend.db"), "did you mean file:/var/lib/tend.db?")
 	wantAll(t, c.problems(cli.Usage, "get", "disk", "-store", "http://localhost:2379"), "did you mean etcd:http://localhost:2379")
 }
+
+// A server whose store does not answer is told from one that refuses, and the hints are of the server's address only.
+func TestStoreOfTheServerThatDoesNotAnswerIsUnreachable(t *testing.T) {
+	d := newDisks(downStore{must(memory.New(nil))})
+	server := httptest.NewServer(must(api.New([]objects.Kind{objects.Of(d)}, &api.Options{
+		Logger: slog.New(slog.DiscardHandler), Allow: func(*http.Request, api.Access) error { return nil },
+	})))
+	defer server.Close()
+	c := &tend{t: t, env: map[string]string{"TEND_SERVER": server.URL}}
+	for _, args := range [][]string{{"get", "disk", "a"}, {"get", "disk"}, {"kick", "disk", "a"}, {"delete", "disk", "a"}} {
+		says := c.problems(cli.Unreachable, args...)
+		if wantAll(t, says, errDown.Error(), "tend status"); strings.Contains(says, "nothing listens there") {
+			t.Errorf("%v: the server that answered listens: %s", args, says)
+		}
+	}
+}
+
+// downStore is a store of which no call succeeds.
+type downStore struct{ store.Backend }
+
+var errDown = errors.New("store: dial tcp 10.0.0.1:5432: connect: connection refused")
+
+func (downStore) Get(context.Context, string, store.Key) (store.Record, error) {
+	return store.Record{}, errDown
+}
+
+func (downStore) List(context.Context, string, store.ListOptions) (store.Page, error) {
+	return store.Page{}, errDown
+}
+
+func (downStore) Commit(context.Context, store.Txn) (store.Revision, error) { return 0, errDown }
 
 // delete, pause, resume and kick take several keys, labels, or a file.
 func TestSeveralObjectsAreChangedAtOnce(t *testing.T) {

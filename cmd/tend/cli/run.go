@@ -92,8 +92,9 @@ func exitCode(err error) int {
 	return Failed
 }
 
-// defaultTimeout is that of -timeout.
-const defaultTimeout = time.Minute
+// defaultTimeout is that of -timeout. A server that is frozen accepts connections and never answers: the user
+// of status waits no longer to know.
+const defaultTimeout = 20 * time.Second
 
 // command is one run of the command.
 type command struct {

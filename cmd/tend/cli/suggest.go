@@ -73,6 +73,8 @@ func (r *command) hint(ctx context.Context, err error) string {
 		return storeHint(r.store)
 	case r.client == nil:
 		return ""
+	case errors.Is(err, api.ErrUnreachable) && !noAnswer(err):
+		return "tend status says what is wrong with the service"
 	case strings.Contains(text, "connection refused"):
 		return "nothing listens there: is the service up, and the port right? -store reads the store of a service that is down"
 	case strings.Contains(text, "server gave HTTP response to HTTPS client"):
@@ -83,6 +85,12 @@ func (r *command) hint(ctx context.Context, err error) string {
 		return r.serverHint(ctx)
 	}
 	return ""
+}
+
+// noAnswer reports whether the server sent no answer: what the error says is of the way to it.
+func noAnswer(err error) bool {
+	_, failed := errors.AsType[*url.Error](err)
+	return failed
 }
 
 // kindHint says which kind was meant, if the one that was named is none.

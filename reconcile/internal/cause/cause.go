@@ -7,8 +7,22 @@ import (
 	"unicode"
 )
 
+// Down says what a store that is unavailable for a reason has not done since a time.
+func Down(reason error, since string) string {
+	if strings.HasPrefix(reason.Error(), commitsFail) {
+		return "has taken no writes since " + since
+	}
+	return "has not answered since " + since
+}
+
+// commitsFail begins the reason of a store that answers and refuses writes, as store.WriteHealth gives it.
+const commitsFail = "commits fail: "
+
 // maxText is how many bytes of an error's text are looked at.
 const maxText = 500
+
+// SinceThen stands in an error's text between what failed and why its key waits since then.
+const SinceThen = "; since then "
 
 // noAnswer has the ways in which Go says that a call had no answer in time: which of them it is depends on
 // which timer was first.
@@ -24,10 +38,11 @@ var noAnswer = strings.NewReplacer(
 
 // Of names the cause of an error with this text, of a key that is printed like that. Two texts
 // have one name if they differ in numbers, in ids, in times or in the key, or in how they say that there
-// was no answer in time. A status of HTTP counts as a word: the first of them is kept.
+// was no answer in time, or in why their keys wait since then ([SinceThen]). A status of HTTP counts as a word: the first of them is kept.
 func Of(text, key string) string {
 	var name strings.Builder
 	status := false
+	text, _, _ = strings.Cut(text, SinceThen)
 	for word := range strings.FieldsFuncSeq(noAnswer.Replace(text[:min(len(text), maxText)]), func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_.:+", r)
 	}) {

@@ -1,10 +1,34 @@
 package cause_test
 
 import (
+	"errors"
 	"testing"
+
+	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/memory"
 
 	"github.com/tendhq/tend/reconcile/internal/cause"
 )
+
+// A store that is read-only or full answers: it is said of it what it does not do.
+func TestStoreThatRefusesWritesAnswers(t *testing.T) {
+	b, err := memory.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	health := store.NewWriteHealth(b, "here", nil)
+	defer health.Close()
+	health.Committed(t.Context(), store.Txn{Ops: []store.Op{{Put: store.Bytes("1")}}}, errors.New("read-only"))
+	u, _ := errors.AsType[*store.UnavailableError](health.Health())
+	for want, u := range map[string]*store.UnavailableError{
+		"has taken no writes since 23:20": u, "has not answered since 23:20": {Err: errors.New("10.0.0.7:2379: no answer")},
+	} {
+		if got := cause.Down(u.Err, "23:20"); got != want {
+			t.Errorf("of %v: %q, want %q", u, got, want)
+		}
+	}
+}
 
 func TestErrorsOfOneCauseHaveOneName(t *testing.T) {
 	for _, c := range []struct {
@@ -26,6 +50,8 @@ func TestErrorsOfOneCauseHaveOneName(t *testing.T) {
 		{"nothing but the key", "a", "a", "b", "b", true},
 		{"a call without an answer", `Get "http://s3/a": context deadline exceeded (Client.Timeout exceeded while awaiting headers)`, "a", `Get "http://s3/b": net/http: request canceled (Client.Timeout exceeded while awaiting headers)`, "b", true},
 		{"the same, in its run", `Get "http://s3/a": context deadline exceeded`, "a", `Get "http://s3/b": net/http: timeout awaiting response headers`, "b", true},
+		{"one of them waits since", "no space", "a", "no space; since then throttled until 2026-11-29T11:09:02Z: quota: no budget: s3/read: it is used up", "b", true},
+		{"both wait, of other causes", "no space; since then throttled: quota: no budget", "a", "no disk; since then throttled: quota: no budget", "b", false},
 		{"a broken rune", "no \xff\xfe", "a", "no \xff", "b", true},
 	} {
 		if one := cause.Of(c.text, c.key) == cause.Of(c.other, c.itsKey); one != c.one {

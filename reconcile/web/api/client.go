@@ -29,7 +29,8 @@ type Client struct {
 // ErrNotAllowed is matched by the error of a request that the server refused.
 var ErrNotAllowed = errors.New("not allowed")
 
-// ErrUnreachable is matched by the error of a request that had no answer.
+// ErrUnreachable is matched by the error of a request that had no answer, or a status of 502 to 504: that
+// of a proxy without the server, or of a server whose store does not answer.
 var ErrUnreachable = errors.New("the server does not answer")
 
 // NewClient returns a client for the handler at an address such as
@@ -124,6 +125,8 @@ func failed(resp *http.Response) error {
 		}
 	case http.StatusUnprocessableEntity, http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusRequestURITooLong:
 		kind = store.ErrInvalid
+	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		kind = ErrUnreachable
 	default:
 		return err
 	}

@@ -190,8 +190,6 @@ func (p *printer) doing(do string, c *inspect.Cause) cell {
 		return command
 	case "edit":
 		return cell{Text: "change the declaration"}
-	case "apply":
-		return cell{Text: "declare it"}
 	case "restart":
 		return cell{Text: "only a restart frees it"}
 	case "resume":
