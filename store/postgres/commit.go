@@ -195,20 +195,20 @@ func (b *backend) sendOnce(ctx context.Context, batch []*member) (executed bool,
 	return b.call(ctx, batch, nil)
 }
 
-// bounded is how the functions that change the store are called: a call waits for locks no longer
-// than its first argument says, also when its client has gone. A server whose table is locked would
-// otherwise collect the calls of all clients that gave up, and make them when it is not.
+// seen is the argument of that name of the functions that change the store. Its value bounds how
+// long the call waits for locks, before the call is made, also when its client has gone. A server
+// whose table is locked would otherwise collect the calls of all clients that gave up, and make
+// them when it is not.
 const (
-	bounded    = `SELECT f.* FROM set_config('lock_timeout', $1::text, true) AS w(bound) CROSS JOIN LATERAL {schema}.`
-	seen       = `CASE WHEN w.bound <> '' THEN $2::bigint END` // so that the bound is set first
+	seen       = `CASE WHEN set_config('lock_timeout', $1::text, true) <> '' THEN $2::bigint END`
 	parameters = seen + `, $3::text, $4::integer,
 	$5::integer[], $6::integer[], $7::text[], $8::text[], $9::text[], $10::bigint[], $11::bigint[],
 	$12::integer[], $13::text[], $14::text[], $15::text[], $16::smallint[], $17::bytea[], $18::bigint[],
 	$19::integer[], $20::bigint[], $21::bigint[]`
-	commitSQL    = bounded + `commit(` + parameters + `) AS f`
-	drainSQL     = bounded + `drain($22::bigint[], ` + parameters + `) AS f`
-	commitOneSQL = bounded + `commit_one(` + seen + `, $3::text, $4::text[], $5::text[], $6::text[], $7::bigint[], $8::bigint[],
-		$9::text, $10::text, $11::text, $12::smallint, $13::bytea, $14::integer, $15::bigint, $16::bigint) AS f`
+	commitSQL    = `SELECT * FROM {schema}.commit(` + parameters + `)`
+	drainSQL     = `SELECT * FROM {schema}.drain($22::bigint[], ` + parameters + `)`
+	commitOneSQL = `SELECT * FROM {schema}.commit_one(` + seen + `, $3::text, $4::text[], $5::text[], $6::text[], $7::bigint[], $8::bigint[],
+		$9::text, $10::text, $11::text, $12::smallint, $13::bytea, $14::integer, $15::bigint, $16::bigint)`
 )
 
 // lockBound is how long a request may wait for a lock: nearly until its context ends, so that the

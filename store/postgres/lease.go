@@ -128,7 +128,7 @@ func (b *backend) endLeases(ctx context.Context, ids, counts []int64, open int64
 	for {
 		var at int64
 		var other bool
-		err := b.writers.row(ctx, []any{&at, &other}, b.sql(bounded+`end_leases(`+seen+`, $3::text, $4::bigint[], $5::bigint[], $6::bigint) AS f`),
+		err := b.writers.row(ctx, []any{&at, &other}, b.sql(`SELECT * FROM {schema}.end_leases(`+seen+`, $3::text, $4::bigint[], $5::bigint[], $6::bigint)`),
 			lockBound(ctx), b.seen.Load(), b.channel(), ids, counts, open)
 		if err != nil {
 			return err
