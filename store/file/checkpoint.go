@@ -153,7 +153,7 @@ func applyRows(objects *bolt.Bucket, rows map[address]*row, st *state) error {
 			}
 			continue
 		}
-		v := sealed(key, r.append(nil))
+		v := sealed(key, r.append(make([]byte, 0, len(r.data)+overhead)))
 		st.count++
 		st.sum += rowSum(v)
 		if err := objects.Put(key, v); err != nil {

@@ -69,11 +69,19 @@ func unseal(key, value []byte) ([]byte, error) {
 	return value[:n], nil
 }
 
+// overhead is at least what a row, an event or a sum adds to the bytes of its parts. It is for
+// buffers that are made large enough at once.
+const overhead = 64
+
 func (r row) append(b []byte) []byte {
+	return append(r.appendHead(b), r.data...)
+}
+
+// appendHead appends what stands before the data.
+func (r row) appendHead(b []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(r.created))
 	b = binary.AppendUvarint(b, uint64(r.revision))
-	b = binary.AppendUvarint(b, uint64(r.lease))
-	return append(b, r.data...)
+	return binary.AppendUvarint(b, uint64(r.lease))
 }
 
 // parseRow does not copy: data aliases b.

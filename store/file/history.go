@@ -119,7 +119,14 @@ const (
 )
 
 func appendChunk(b []byte, entries []entry) []byte {
-	var scratch []byte
+	size := overhead
+	for _, e := range entries {
+		for _, ev := range e.events {
+			size += len(ev.addr) + len(ev.row.data) + overhead
+		}
+	}
+	b = slices.Grow(b, size)
+	var head []byte
 	for _, e := range entries {
 		for _, ev := range e.events {
 			op := uint64(opPut)
@@ -129,9 +136,10 @@ func appendChunk(b []byte, entries []entry) []byte {
 			b = binary.AppendUvarint(b, op)
 			b = binary.AppendUvarint(b, uint64(len(ev.addr)))
 			b = append(b, ev.addr...)
-			scratch = ev.row.append(scratch[:0])
-			b = binary.AppendUvarint(b, uint64(len(scratch)))
-			b = append(b, scratch...)
+			head = ev.row.appendHead(head[:0])
+			b = binary.AppendUvarint(b, uint64(len(head)+len(ev.row.data)))
+			b = append(b, head...)
+			b = append(b, ev.row.data...)
 		}
 	}
 	return b
