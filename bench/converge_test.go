@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/metrics"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -76,17 +77,26 @@ func create(b *testing.B, s *diskStore, names []string) {
 	for i, name := range names {
 		o := &disk{Meta: store.Meta{Name: name}, Spec: diskSpec{Zone: "a", Size: i + 1}}
 		if _, err := s.Create(context.Background(), o); err != nil {
-			b.Fatal(err)
+			b.Error(err)
+			return
 		}
 	}
 }
 
-func converge(b *testing.B, names []string, start func(b *testing.B, s *diskStore, wrote func()) (stop func())) {
+func converge(b *testing.B, names []string, start kernel) {
+	convergeOn(b, func() store.Backend { return newMemory(b, nil) }, 1, names, start)
+}
+
+// A kernel has the disks of s become as declared, and calls wrote once for each.
+type kernel func(b *testing.B, s *diskStore, wrote func()) (stop func())
+
+// convergeOn has so many goroutines create the disks in a new backend.
+func convergeOn(b *testing.B, open func() store.Backend, creators int, names []string, start kernel) {
 	peak := watchHeap()
 	measure(b, func() {
 		for range b.N {
 			var s *diskStore
-			aside(b, func() { s = newDisks(b, "Disk", newMemory(b, nil)) })
+			aside(b, func() { s = newDisks(b, "Disk", open()) })
 			var left atomic.Int64
 			left.Store(int64(len(names)))
 			done := make(chan struct{})
@@ -95,8 +105,12 @@ func converge(b *testing.B, names []string, start func(b *testing.B, s *diskStor
 					close(done)
 				}
 			})
-			create(b, s, names)
+			var all sync.WaitGroup
+			for part := range slices.Chunk(names, (len(names)+creators-1)/creators) {
+				all.Go(func() { create(b, s, part) })
+			}
 			<-done
+			all.Wait()
 			aside(b, stop) // or the rounds that follow share the cores with this one's workers
 		}
 	})

@@ -52,6 +52,7 @@ var families = []struct {
 	{bench: "^BenchmarkStore$/^backend=memory$/^op=watch$", time: "1024x", args: []string{"-watchers", "10k"}},
 	{bench: "^BenchmarkStoreMemory$", time: "1x"},
 	{bench: "^BenchmarkConverge$", time: "1x"},
+	{bench: "^BenchmarkConvergeStores$", time: "1x"},
 	{bench: "^BenchmarkManager$", time: "1x"},
 	{bench: "^BenchmarkIdle$", time: "1x"},
 	{bench: "^BenchmarkStore$/^backend=postgres$/^op=cas$/^objects=1M$/^clients=256$", once: true, args: []string{"-postgres-objects", "1000000"}},
