@@ -324,6 +324,33 @@ func blocked(t testing.TB, b *postgres.Backend) (pid int) {
 	return pid
 }
 
+// The server gives up waiting for a lock when its caller does, and does not collect the calls of
+// all that gave up.
+//
+// Negative control: with a call that sets no lock_timeout, its session waits until the lock is free.
+func TestCallThatWasGivenUpWaitsForNoLock(t *testing.T) {
+	for name, ops := range map[string][]store.Op{
+		"a lone write": {put(key("a"), "v")},
+		"two writes":   {put(key("a"), "v"), put(key("b"), "v")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := open(t, postgres.Options{Timeout: time.Second})
+			release := holdHead(t, b)
+			defer release()
+			if _, err := b.Commit(t.Context(), store.Txn{Ops: ops}); err == nil {
+				t.Error("Commit while another transaction has the lock = nil, want an error")
+			}
+			waitFor(t, func() bool {
+				waiting := -1
+				err := shared.query(`SELECT count(*) FROM pg_stat_activity
+					WHERE wait_event_type = 'Lock' AND query LIKE '%' || '`+b.Schema()+`' || '.commit%(%'`, &waiting)
+				return err == nil && waiting == 0
+			})
+		})
+	}
+}
+
 // A caller that gives up must not take back what others sent along with it, and is told
 // that its own outcome is open.
 func TestCancelledCommitIsUnknownOnceSentAndUndoneBefore(t *testing.T) {
