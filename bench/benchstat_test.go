@@ -15,7 +15,7 @@ import (
 //
 // Seen to fail while each benchmark had to quiet its own Manager, and BenchmarkManager did not.
 func TestResultsAreLinesThatBenchstatReads(t *testing.T) {
-	out, err := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^$", "-test.bench=^Benchmark(Controller|Converge|Manager)$/(workers|objects|controllers=1$|controllers=1/)/impl=tend",
+	out, err := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^$", "-test.bench=^Benchmark(Controller|Converge|Manager)$/(workers|objects|controllers=1$|controllers=1/)/(impl=tend|work=1us)",
 		"-test.benchtime=1x", "-keys=10", "-workers=1", "-batch=2", "-work=none,1us", "-objects=10").CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
