@@ -105,7 +105,7 @@ func storeGoals() (gs []goal) {
 		ahead("G12", "etcd CAS, 256 writers", at("etcd", "cas/clients=256"), "clientv3", 3),
 		ahead("G12", "etcd, 100 watchers", at("etcd", "watch/watchers=100"), "clientv3", 10),
 		ahead("G13", "converge 100k objects", "Converge/objects=100k/impl=", "client-go", 0.65),
-		ahead("G13", "converge 2k objects on file", "ConvergeStores/backend=file/impl=", "client-go", 0.85).of("cpu-ns/object"),
+		ahead("G13", "converge 2k objects on file", "ConvergeStores/backend=file/impl=", "client-go", 1).of("cpu-ns/object"),
 		ahead("G13", "converge 2k objects on etcd", "ConvergeStores/backend=etcd/impl=", "client-go", 1).of("cpu-ns/object"),
 		ahead("G13", "converge 2k objects on PostgreSQL", "ConvergeStores/backend=postgres/impl=", "client-go", 1).of("cpu-ns/object"),
 		goal{id: "G13", what: "an object among 1M beside one among 10k", ours: "Converge/objects=1M/impl=tend", peer: "Converge/objects=10k/impl=tend", unit: "ns/object", least: 1 / 1.5},
