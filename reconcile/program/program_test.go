@@ -955,7 +955,9 @@ func TestObjectThatComesBetweenTwoQuestionsIsLeft(t *testing.T) {
 			declared = 1 // the cache has it now
 			return program.Progress{Synced: true}
 		}}
-		check(t, program.Wait(t.Context(), kind, file))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		check(t, program.Wait(ctx, kind, file))
 		if took := time.Since(began); took < time.Minute {
 			t.Errorf("everything is said to be as declared after %v, and the object is done after a minute", took)
 		}
