@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -160,5 +161,58 @@ func TestDeletionWithoutItsLastValueGetsIt(t *testing.T) {
 	}
 	if events[0].PrevKv != nil || events[1].PrevKv != kept || string(events[2].PrevKv.GetValue()) != "found" || events[3].PrevKv != nil || events[4].PrevKv != nil {
 		t.Errorf("the events have %v", events)
+	}
+}
+
+// Several streams that fall silent, one after the other, are one outage: it began with the first, and
+// ends when the last one hears of the cluster again.
+func TestOutageOfSeveralStreamsIsOne(t *testing.T) {
+	var said strings.Builder
+	b := &backend{health: &health{place: "10.0.0.1:2379", log: slog.New(slog.NewTextHandler(&said, nil)), ill: make(map[*hub]*store.UnavailableError)}}
+	b.writes = store.NewWriteHealth(b, "10.0.0.1:2379", nil)
+	noon := time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
+	hubs := []*hub{newHub(b, "a"), newHub(b, "b"), newHub(b, "c")}
+	for i, minutes := range []time.Duration{2, 0, 5} {
+		b.health.fails(hubs[i], noon.Add(minutes*time.Minute), errSilent)()
+	}
+	for range 10 { // of a map
+		if u, ok := errors.AsType[*store.UnavailableError](b.Health()); !ok || !u.Since.Equal(noon) {
+			t.Fatalf("health is %v, want that of the first, at noon", b.Health())
+		}
+	}
+	b.health.answers(hubs[1])()
+	b.health.answers(hubs[0])()
+	if u, ok := errors.AsType[*store.UnavailableError](b.Health()); !ok || !u.Since.Equal(noon.Add(5*time.Minute)) {
+		t.Errorf("health is %v, want that of the last stream", b.Health())
+	}
+	if strings.Contains(said.String(), "answers again") {
+		t.Errorf("the log has the end while a stream is silent: %s", said.String())
+	}
+	b.health.answers(hubs[2])()
+	if err := b.Health(); err != nil || strings.Count(said.String(), "does not answer") != 1 || strings.Count(said.String(), "answers again") != 1 {
+		t.Errorf("health is %v, the log has %s, want one line for the beginning and one for the end", err, said.String())
+	}
+}
+
+// What a watcher has taken from the ring stays as it is when changes are delivered again.
+func TestBatchesThatAWatcherHasStayWhenTheHubRewinds(t *testing.T) {
+	h := newHub(&backend{opts: Options{History: 10}}, "thing")
+	push := func(at store.Revision) {
+		h.pushLocked(store.Batch{Revision: at, Changes: []store.Change{{Record: store.Record{Revision: at}}}})
+	}
+	for at := range store.Revision(4) {
+		push(at + 1)
+	}
+	has, _, err := (&watcher{h: h, at: 1}).next()
+	if err != nil || len(has) != 3 {
+		t.Fatalf("the watcher has %v, error %v", has, err)
+	}
+	h.rewindLocked(2)
+	push(9)
+	push(10)
+	for i, batch := range has {
+		if want := store.Revision(i + 2); batch.Revision != want {
+			t.Errorf("a batch became one of revision %d, it was of %d", batch.Revision, want)
+		}
 	}
 }
