@@ -20,7 +20,6 @@ import (
 	"github.com/tendhq/tend/reconcile/external"
 	"github.com/tendhq/tend/reconcile/inspect"
 	"github.com/tendhq/tend/reconcile/quota"
-	"github.com/tendhq/tend/store/cache"
 )
 
 type keysQueue = interface {
@@ -142,7 +141,7 @@ func (c *Collector) Describe(to chan<- *prometheus.Desc) {
 
 // cached is a *cache.Cache[S, T] of any types.
 type cached interface {
-	Snapshot() cache.Snapshot
+	Snapshot() introspect.Cache
 }
 
 // Collect reads everything.
@@ -218,7 +217,7 @@ func (c *Collector) collectBuckets(s sink, buckets []*ratelimit.Bucket, quotas [
 
 func (c *Collector) collectCaches(s sink, runners []reconcile.Runner) {
 	var things []thing
-	var snaps []cache.Snapshot
+	var snaps []introspect.Cache
 	for i, r := range runners {
 		if _, ok := reconcile.Inspect(r); ok {
 			continue
@@ -460,7 +459,7 @@ func control(s sink, c introspect.Controller, st queue.Stats, runs []prometheus.
 	}
 }
 
-func watch(s sink, c cache.Snapshot) {
+func watch(s sink, c introspect.Cache) {
 	s.gauge(cacheObjects, float64(c.Objects), c.Name)
 	s.gauge(cacheSynced, truth(c.Synced), c.Name)
 	s.gauge(cacheConnected, truth(c.Connected || c.Idle && c.Err == nil), c.Name)

@@ -509,19 +509,19 @@ func TestCachesThatNeedNoWatchAndReadersThatHangAreShown(t *testing.T) {
 	}
 	c := metrics.New(m)
 	for _, x := range []struct {
-		snap      cache.Snapshot
+		snap      introspect.Cache
 		connected float64
 	}{
-		{cache.Snapshot{Connected: true}, 1},
-		{cache.Snapshot{}, 0},
-		{cache.Snapshot{Idle: true}, 1},
-		{cache.Snapshot{Idle: true, Err: errAway}, 0},
+		{introspect.Cache{Connected: true}, 1},
+		{introspect.Cache{}, 0},
+		{introspect.Cache{Idle: true}, 1},
+		{introspect.Cache{Idle: true, Err: errAway}, 0},
 	} {
 		s.Snap = x.snap
 		want(t, scrape(t, c), "tend_cache_connected", x.connected, "cache=things")
 	}
 	synctest.Test(t, func(t *testing.T) {
-		s.Snap.Consumers = []cache.ConsumerSnapshot{{}, {Pending: 1, Since: time.Now()}, {Pending: 9, Since: time.Now().Add(time.Second)}}
+		s.Snap.Consumers = []introspect.CacheConsumer{{}, {Pending: 1, Since: time.Now()}, {Pending: 9, Since: time.Now().Add(time.Second)}}
 		time.Sleep(time.Minute)
 		f := scrape(t, c)
 		want(t, f, "tend_cache_pending_seconds", 60, "cache=things")
@@ -532,10 +532,10 @@ func TestCachesThatNeedNoWatchAndReadersThatHangAreShown(t *testing.T) {
 // shown is a cache of which nothing but its snapshot is asked.
 type shown struct {
 	idle
-	Snap cache.Snapshot
+	Snap introspect.Cache
 }
 
-func (s *shown) Snapshot() cache.Snapshot {
+func (s *shown) Snapshot() introspect.Cache {
 	s.Snap.Name = "things"
 	return s.Snap
 }

@@ -18,17 +18,17 @@ var layers = map[string]int{
 	"internal/body":               -1,
 	"internal/origin":             -1,
 	"internal/campaign":           0, // for tests
-	"internal/check":              8, // for tests
+	"internal/check":              9, // for tests
 	"internal/contain":            -1,
 	"internal/joints":             0, // for tests
-	"internal/debugworld":         7, // for tests
+	"internal/debugworld":         8, // for tests
 	"internal/endless":            -2,
 	"internal/mutate":             0, // for tests
 	"internal/pipes":              0, // for tests
 	"internal/promises":           0, // for tests
 	"internal/release":            0, // a command
-	"store/storetest/quotatest":   6, // for tests
-	"store/storetest/leasetest":   6, // for tests
+	"store/storetest/quotatest":   7, // for tests
+	"store/storetest/leasetest":   7, // for tests
 	"internal/sleep":              -1,
 	"internal/spin":               -1,
 	"internal/wall":               -1,
@@ -36,39 +36,39 @@ var layers = map[string]int{
 	"queue/ratelimit":             -1,
 	"queue":                       0,
 	"store":                       0,
-	"queue/workqueue":             1,
-	"reconcile/lease":             1,
-	"store/cache":                 1,
-	"store/file":                  1,
-	"store/memory":                1,
-	"store/objects":               2,
-	"store/storetest":             1,
-	"store/storetest/campaign":    1,
-	"internal/declared":           1,
+	"queue/workqueue":             2,
+	"reconcile/lease":             2,
+	"store/cache":                 2,
+	"store/file":                  2,
+	"store/memory":                2,
+	"store/objects":               3,
+	"store/storetest":             2,
+	"store/storetest/campaign":    2,
+	"internal/declared":           2,
 	"internal/introspect":         1,
-	"reconcile/internal/match":    1,
-	"reconcile/internal/recent":   1,
-	"reconcile":                   2,
-	"reconcile/depend":            3,
-	"reconcile/event":             3,
-	"reconcile/program":           4,
-	"reconcile/quota":             3,
-	"reconcile/children":          5,
-	"reconcile/declare":           5,
-	"reconcile/webhook":           3,
-	"reconcile/internal/object":   3,
-	"reconcile/lifecycle":         4,
-	"reconcile/external":          5,
-	"metrics":                     6,
-	"reconcile/web/api":           6,
-	"reconcile/web/debug":         6,
-	"reconcile/reconciletest":     6,
-	"store/storetest/dependtest":  6, // for tests
-	"store/storetest/upgradetest": 6, // for tests
-	"reconcile/web":               7,
+	"reconcile/internal/match":    2,
+	"reconcile/internal/recent":   2,
+	"reconcile":                   3,
+	"reconcile/depend":            4,
+	"reconcile/event":             4,
+	"reconcile/program":           5,
+	"reconcile/quota":             4,
+	"reconcile/children":          6,
+	"reconcile/declare":           6,
+	"reconcile/webhook":           4,
+	"reconcile/internal/object":   4,
+	"reconcile/lifecycle":         5,
+	"reconcile/external":          6,
+	"metrics":                     7,
+	"reconcile/web/api":           7,
+	"reconcile/web/debug":         7,
+	"reconcile/reconciletest":     7,
+	"store/storetest/dependtest":  7, // for tests
+	"store/storetest/upgradetest": 7, // for tests
+	"reconcile/web":               8,
 	"store/internal/shape":        -1,
 	"reconcile/internal/cause":    -1,
-	"reconcile/inspect":           4,
+	"reconcile/inspect":           5,
 }
 
 // thirdParty names every module outside the standard library that a package's

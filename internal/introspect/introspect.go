@@ -257,3 +257,67 @@ type Inventory[Report any] struct {
 	Held   string // why Prune is refused; empty: it is not
 	Report *Report
 }
+
+// Cache says how a cache is.
+type Cache struct {
+	Name, Kind string
+	Selector   store.Selector
+	Objects    int
+	Indexes    []string
+	Revision   store.Revision
+	Synced     bool // it holds a complete snapshot, maybe an old one: see Connected
+	// Connected says that the watch is open and has delivered, and that the
+	// backend says that it serves (store.HealthChecker).
+	Connected bool
+	// Idle says that the cache is one of shards, that none is asked for, and that it
+	// therefore has no watch and needs none.
+	Idle bool
+	// Since is when Connected last changed; zero before Run.
+	Since time.Time
+	// Err is why Connected is false; nil if nothing went wrong. Of an Idle cache it is
+	// what the backend says.
+	Err error
+	// Snapshots counts how often a whole snapshot was taken; 1 is the first.
+	Snapshots int
+	// Restores counts the snapshots that were older than what the cache had
+	// seen: the backend was restored from a backup. A program that deletes
+	// what the store does not name must stop when this rises, and ask a person.
+	Restores int
+	// Disconnected counts the watches that ended and went on where they had broken off;
+	// Compacted those that could not, because the backend no longer held the changes in
+	// between, or had dropped a watcher that was too slow, or was restored.
+	Disconnected, Compacted uint64
+	// LagRevisions is from the cache's revision to the highest that an OnRevision call waits
+	// for. LagSince is when the longest waiting call began, or since when the backend does not
+	// serve, whichever is earlier. Both are zero while no call waits and the backend serves.
+	LagRevisions store.Revision
+	LagSince     time.Time
+	// Undecodable are the objects that are stored and cannot be decoded. The
+	// cache holds their last readable version, if it saw one.
+	Undecodable map[store.Key]error
+	// Waiters is the number of OnRevision calls still waiting.
+	Waiters int
+	// Shards are those that the cache holds; nil for a cache of the whole kind.
+	Shards *CacheShards
+	// Consumers are those that read Changes.
+	Consumers []CacheConsumer
+}
+
+// CacheShards says which shards a cache holds.
+type CacheShards struct {
+	Of      int   // shards of the kind
+	Ready   []int // the shards that are complete
+	Waiting []int // those that are asked for and not yet complete
+	// Since is when the first of Waiting was asked for.
+	Since time.Time
+	// Others counts the changes of other shards that this process read from the store and
+	// dropped. Zero where the store itself leaves them out.
+	Others uint64
+}
+
+// CacheConsumer says how far behind a consumer of Changes is.
+type CacheConsumer struct {
+	Pending int       // changes not yet taken
+	Since   time.Time // when the oldest of these came; zero: there are none
+	Folds   uint64    // how often it was so far behind that changes were folded
+}

@@ -14,7 +14,6 @@ import (
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/internal/cause"
 	"github.com/tendhq/tend/store"
-	"github.com/tendhq/tend/store/cache"
 	"github.com/tendhq/tend/store/objects"
 )
 
@@ -25,7 +24,7 @@ type facts struct {
 	kinds       []kindFacts
 	checks      []reconcile.Check // of what is neither controller nor cache
 	stores      []storeFacts      // that caches read
-	caches      []cache.Snapshot
+	caches      []introspect.Cache
 	buckets     []ratelimit.Stats
 	held        map[string]string // by kind, why nothing of it is pruned
 	needs       func(kind string, key store.Key) []need

@@ -16,7 +16,6 @@ import (
 	"github.com/tendhq/tend/queue/ratelimit"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/store"
-	"github.com/tendhq/tend/store/cache"
 	"github.com/tendhq/tend/store/objects"
 )
 
@@ -379,7 +378,7 @@ func TestVerdicts(t *testing.T) {
 		{
 			"the store is asked once",
 			facts{
-				stores: []storeFacts{{name: "etcd 127.0.0.1:2379", down: down}, {name: "memory"}}, caches: []cache.Snapshot{{Name: "db", Synced: true, Since: ago(time.Minute), Err: down}},
+				stores: []storeFacts{{name: "etcd 127.0.0.1:2379", down: down}, {name: "memory"}}, caches: []introspect.Cache{{Name: "db", Synced: true, Since: ago(time.Minute), Err: down}},
 				controllers: []controllerFacts{edited(runs(), func(c *controllerFacts) {
 					c.snap.Error = "lease: dbs: " + down.Error() + "\nsource \"db\": " + down.Error()
 					c.snap.Sources = []introspect.Source{{Name: "db", Synced: true, Error: down.Error()}}
@@ -611,7 +610,7 @@ func TestUnderneath(t *testing.T) {
 		{"nothing", facts{}, nil},
 		{
 			"a server of three, and a shard that no other has taken yet",
-			facts{stores: []storeFacts{{name: "memory"}}, controllers: []controllerFacts{sharded, single}, caches: []cache.Snapshot{{Synced: true, Connected: true}}},
+			facts{stores: []storeFacts{{name: "memory"}}, controllers: []controllerFacts{sharded, single}, caches: []introspect.Cache{{Synced: true, Connected: true}}},
 			[]string{"well store: memory answers", "under way leases: dbs runs 1 of 3 shards here, s2 runs 1, no server that is known here runs 1, one runs on s2", "well caches: 1 cache connected", "well workers: 0 of 8 are busy"},
 		},
 		{
@@ -628,7 +627,7 @@ func TestUnderneath(t *testing.T) {
 		},
 		{
 			"a store that is down",
-			facts{stores: []storeFacts{{name: "memory", down: down}}, caches: []cache.Snapshot{{Name: "db", Synced: true}}},
+			facts{stores: []storeFacts{{name: "memory", down: down}}, caches: []introspect.Cache{{Name: "db", Synced: true}}},
 			[]string{"not well store: memory has not answered since 23:20:00", "not well caches: as of when the store last answered"},
 		},
 		{
@@ -641,7 +640,7 @@ func TestUnderneath(t *testing.T) {
 		},
 		{
 			"a cache alone",
-			facts{caches: []cache.Snapshot{{Name: "db", Synced: true, Since: ago(time.Minute), Err: errors.New("refused")}}},
+			facts{caches: []introspect.Cache{{Name: "db", Synced: true, Since: ago(time.Minute), Err: errors.New("refused")}}},
 			[]string{"under way caches: db has had no watch since 23:39:00: refused"},
 		},
 		{

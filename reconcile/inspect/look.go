@@ -17,7 +17,6 @@ import (
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/depend"
 	"github.com/tendhq/tend/store"
-	"github.com/tendhq/tend/store/cache"
 	"github.com/tendhq/tend/store/objects"
 )
 
@@ -272,7 +271,7 @@ func (l *Looker) gather(ctx, lists context.Context, now time.Time) *facts {
 				f.stores = append(f.stores, storeOf(b))
 			}
 		}
-		if c, ok := r.(interface{ Snapshot() cache.Snapshot }); ok {
+		if c, ok := r.(interface{ Snapshot() introspect.Cache }); ok {
 			f.caches = append(f.caches, c.Snapshot())
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tendhq/tend/internal/introspect"
 	"github.com/tendhq/tend/internal/sleep"
 	"github.com/tendhq/tend/internal/spin"
 	"github.com/tendhq/tend/store"
@@ -136,10 +137,10 @@ func yieldSteps(ch change, yield func(change, error) bool) bool {
 }
 
 // snapshot reports how many changes wait, since when, and how often the consumer fell behind.
-func (q *backlog) snapshot() ConsumerSnapshot {
+func (q *backlog) snapshot() introspect.CacheConsumer {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	c := ConsumerSnapshot{Pending: len(q.pending), Folds: q.folds}
+	c := introspect.CacheConsumer{Pending: len(q.pending), Folds: q.folds}
 	if c.Pending > 0 {
 		c.Since = q.since
 	}

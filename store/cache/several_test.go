@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/tendhq/tend/internal/introspect"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
 	"github.com/tendhq/tend/store/memory"
@@ -41,7 +42,7 @@ type several struct {
 	within     func(o *object) bool
 	one, many  *cache.Index[spec, status]
 	views      []func() map[store.Key]store.Revision
-	lent       []cache.Snapshot
+	lent       []introspect.Cache
 	lentBefore []string
 	readers    []*reader
 }
@@ -165,7 +166,7 @@ func mustIndex(t *testing.T, c *cache.Cache[spec, status], name string, f cache.
 	return x
 }
 
-func printed(t *testing.T, s cache.Snapshot) string {
+func printed(t *testing.T, s introspect.Cache) string {
 	t.Helper()
 	text, err := json.Marshal(s)
 	if err != nil {

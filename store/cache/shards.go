@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tendhq/tend/internal/introspect"
 	"github.com/tendhq/tend/internal/sleep"
 	"github.com/tendhq/tend/store"
 )
@@ -66,18 +67,6 @@ type part struct {
 	of    *want // a shard that was released and is asked for again is another part: it is listed again
 	ready bool
 	at    store.Revision // of the list that showed it
-}
-
-// A ShardsSnapshot says which shards a cache holds.
-type ShardsSnapshot struct {
-	Of      int   // shards of the kind
-	Ready   []int // the shards that are complete
-	Waiting []int // those that are asked for and not yet complete
-	// Since is when the first of Waiting was asked for.
-	Since time.Time
-	// Others counts the changes of other shards that this process read from the store and
-	// dropped. Zero where the store itself leaves them out.
-	Others uint64
 }
 
 // HoldShard asks for the objects of a shard. ready is closed once the cache has all of
@@ -138,8 +127,8 @@ func (c *core) holds(k store.Key) bool {
 }
 
 // snapshotLocked says which shards are there.
-func (s *shards) snapshotLocked() *ShardsSnapshot {
-	out := &ShardsSnapshot{Of: s.n, Others: s.others}
+func (s *shards) snapshotLocked() *introspect.CacheShards {
+	out := &introspect.CacheShards{Of: s.n, Others: s.others}
 	for shard, w := range s.wanted {
 		if w.isReady {
 			out.Ready = append(out.Ready, shard)

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/tendhq/tend/internal/introspect"
 	"github.com/tendhq/tend/store"
 )
 
@@ -20,73 +21,24 @@ type feed struct {
 	compacted uint64 // watches that ended and could not
 }
 
-// A Snapshot says how a cache is, for health, metrics and the debug page.
-type Snapshot struct {
-	Name, Kind string
-	Selector   store.Selector
-	Objects    int
-	Indexes    []string
-	Revision   store.Revision
-	Synced     bool // it holds a complete snapshot, maybe an old one: see Connected
-	// Connected says that the watch is open and has delivered, and that the
-	// backend says that it serves (store.HealthChecker).
-	Connected bool
-	// Idle says that the cache is one of shards, that none is asked for, and that it
-	// therefore has no watch and needs none.
-	Idle bool
-	// Since is when Connected last changed; zero before Run.
-	Since time.Time
-	// Err is why Connected is false; nil if nothing went wrong. Of an Idle cache it is
-	// what the backend says.
-	Err error
-	// Snapshots counts how often a whole snapshot was taken; 1 is the first.
-	Snapshots int
-	// Restores counts the snapshots that were older than what the cache had
-	// seen: the backend was restored from a backup. A program that deletes
-	// what the store does not name must stop when this rises, and ask a person.
-	Restores int
-	// Disconnected counts the watches that ended and went on where they had broken off;
-	// Compacted those that could not, because the backend no longer held the changes in
-	// between, or had dropped a watcher that was too slow, or was restored.
-	Disconnected, Compacted uint64
-	// LagRevisions is from the cache's revision to the highest that an OnRevision call waits
-	// for. LagSince is when the longest waiting call began, or since when the backend does not
-	// serve, whichever is earlier. Both are zero while no call waits and the backend serves.
-	LagRevisions store.Revision
-	LagSince     time.Time
-	// Undecodable are the objects that are stored and cannot be decoded. The
-	// cache holds their last readable version, if it saw one.
-	Undecodable map[store.Key]error
-	// Waiters is the number of OnRevision calls still waiting.
-	Waiters int
-	// Shards are those that the cache holds; nil for a cache of the whole kind.
-	Shards *ShardsSnapshot
-	// Consumers are those that read Changes.
-	Consumers []ConsumerSnapshot
-}
-
-// A ConsumerSnapshot says how far behind a consumer of Changes is.
-type ConsumerSnapshot struct {
-	Pending int       // changes not yet taken
-	Since   time.Time // when the oldest of these came; zero: there are none
-	Folds   uint64    // how often it was so far behind that changes were folded
-}
-
-// Snapshot returns the cache's present state. It copies and does not block on
+// Snapshot returns the cache's present state, as pages and metrics show it. Its field
+// Restores counts the snapshots that were older than what the cache had seen: the backend
+// was restored from a backup. A program that deletes what the store does not name must
+// stop when Restores rises, and ask a person. The call copies and does not block on
 // consumers.
-func (c *Cache[S, T]) Snapshot() Snapshot { return c.core.state() }
+func (c *Cache[S, T]) Snapshot() introspect.Cache { return c.core.state() }
 
-func (c *core) state() Snapshot {
+func (c *core) state() introspect.Cache {
 	s := c.snapshot()
 	if u, ok := errors.AsType[*store.UnavailableError](store.Health(c.backend)); ok {
-		s.unavailable(u)
+		addUnavailable(&s, u)
 	}
 	return s
 }
 
-// unavailable adds what the backend says about itself to what the watch shows: the
+// addUnavailable adds what the backend says about itself to what the watch shows: the
 // watch of a backend that does not answer stays open and is silent.
-func (s *Snapshot) unavailable(u *store.UnavailableError) {
+func addUnavailable(s *introspect.Cache, u *store.UnavailableError) {
 	if s.Connected || s.Idle {
 		s.Connected, s.Since, s.Err = false, u.Since, u
 	}
@@ -95,10 +47,10 @@ func (s *Snapshot) unavailable(u *store.UnavailableError) {
 	}
 }
 
-func (c *core) snapshot() Snapshot {
+func (c *core) snapshot() introspect.Cache {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	s := Snapshot{
+	s := introspect.Cache{
 		Name: c.name, Kind: c.kind, Selector: copied(c.opts.Selector),
 		Objects: len(c.list), Revision: c.at(), Synced: c.hasSynced(),
 		Connected: c.feed.connected, Since: c.feed.since, Err: c.feed.err,

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/tendhq/tend/internal/introspect"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
 	"github.com/tendhq/tend/store/memory"
@@ -40,11 +41,11 @@ func TestSnapshotOfACacheIsWholeAtEachTurn(t *testing.T) {
 				}
 				mustIndex(t, c, "region", regionOf)
 				mustIndex(t, c, "letters", lettersOf)
-				want := cache.Snapshot{Name: "things", Kind: "thing", Indexes: []string{"region", "letters"}}
+				want := introspect.Cache{Name: "things", Kind: "thing", Indexes: []string{"region", "letters"}}
 				if n > 0 {
 					_, release := c.HoldShard(0)
 					defer release()
-					want.Shards = &cache.ShardsSnapshot{Of: n, Waiting: []int{0}, Since: time.Now()}
+					want.Shards = &introspect.CacheShards{Of: n, Waiting: []int{0}, Since: time.Now()}
 				}
 				stop := func() {}
 				for _, turn := range []struct {
@@ -57,7 +58,7 @@ func TestSnapshotOfACacheIsWholeAtEachTurn(t *testing.T) {
 						want.Synced, want.Objects, want.Revision, want.Snapshots = true, 1, 1, 1
 						want.Connected, want.Since = true, now
 						if n > 0 {
-							want.Shards = &cache.ShardsSnapshot{Of: n, Ready: []int{0}}
+							want.Shards = &introspect.CacheShards{Of: n, Ready: []int{0}}
 						}
 					}},
 					{"cut off", func() { m.die(cut, nil) }, func(now time.Time) {
@@ -78,7 +79,7 @@ func TestSnapshotOfACacheIsWholeAtEachTurn(t *testing.T) {
 					{"after Run", func() { stop() }, func(now time.Time) {
 						want.Connected, want.Since = false, now
 						if n > 0 {
-							want.Shards = &cache.ShardsSnapshot{Of: n, Waiting: []int{0}, Since: now}
+							want.Shards = &introspect.CacheShards{Of: n, Waiting: []int{0}, Since: now}
 						}
 					}},
 				} {
@@ -87,7 +88,7 @@ func TestSnapshotOfACacheIsWholeAtEachTurn(t *testing.T) {
 					time.Sleep(10 * time.Second) // more than the pause before a watch is opened again
 					synctest.Wait()
 					got := c.Snapshot()
-					if diff := cmp.Diff(want, got, cmpopts.EquateErrors(), cmpopts.EquateEmpty(), cmpopts.EquateApproxTime(5*time.Second), cmpopts.IgnoreFields(cache.Snapshot{}, "Disconnected", "Compacted")); diff != "" {
+					if diff := cmp.Diff(want, got, cmpopts.EquateErrors(), cmpopts.EquateEmpty(), cmpopts.EquateApproxTime(5*time.Second), cmpopts.IgnoreFields(introspect.Cache{}, "Disconnected", "Compacted")); diff != "" {
 						t.Errorf("%s (-want +got):\n%s", turn.what, diff)
 					}
 					if err := c.Health(); want.Err != nil && !errors.Is(err, want.Err) || want.Connected && err != nil {

@@ -13,7 +13,6 @@ import (
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/inspect"
 	"github.com/tendhq/tend/store"
-	"github.com/tendhq/tend/store/cache"
 )
 
 func (h *handler) overview() *overview {
@@ -50,7 +49,7 @@ func (h *handler) surroundings(v *overview) {
 		v.Buckets = append(v.Buckets, bucketView{s.Name, float64(s.PerSecond), s.Burst, s.Tokens, s.Until})
 	}
 	for _, r := range h.manager.Runners() {
-		if c, ok := r.(interface{ Snapshot() cache.Snapshot }); ok {
+		if c, ok := r.(interface{ Snapshot() introspect.Cache }); ok {
 			v.Caches = append(v.Caches, cacheOf(c.Snapshot()))
 		}
 	}
@@ -89,7 +88,7 @@ func fewKeys(r introspect.Run) introspect.Run {
 	return r
 }
 
-func cacheOf(s cache.Snapshot) cacheView {
+func cacheOf(s introspect.Cache) cacheView {
 	v := cacheView{
 		Name: s.Name, Kind: s.Kind, Objects: s.Objects, Revision: s.Revision, Synced: s.Synced,
 		Connected: s.Connected, Idle: s.Idle, Since: s.Since, Undecodable: len(s.Undecodable),
