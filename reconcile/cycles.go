@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/tendhq/tend/internal/introspect"
 )
 
 // graphNode is a controller in the dependency graph.
@@ -11,7 +13,7 @@ type graphNode struct {
 	name      string
 	kind      string // that it is about
 	wakes     []edge // its sources of other kinds, one of each kind
-	relations []Relation
+	relations []introspect.Relation
 	writes    []string // kinds that it writes besides, by its own account
 	ends      bool     // its runs only delete, so that no cycle goes on through it
 }

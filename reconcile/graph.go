@@ -20,7 +20,7 @@ func (m *Manager) Graph() introspect.Graph {
 		c := place(&g, introspect.Node{Name: n.name, Controller: true})
 		g.Edges = append(g.Edges, introspect.Edge{From: kind(n.kind), To: c})
 		for _, r := range n.wokenBy() {
-			g.Edges = append(g.Edges, introspect.Edge{From: kind(r.Kind), To: c, Mapped: true, As: string(r.As)})
+			g.Edges = append(g.Edges, introspect.Edge{From: kind(r.Kind), To: c, Mapped: true, As: r.As})
 		}
 		for _, to := range slices.Sorted(slices.Values(n.writes)) {
 			g.Edges = append(g.Edges, introspect.Edge{From: c, To: kind(to), Writes: true})
@@ -41,15 +41,15 @@ func place(g *introspect.Graph, n introspect.Node) int {
 
 // wokenBy are the kinds whose changes wake keys of another object than the changed one,
 // in order, each once for each role.
-func (n graphNode) wokenBy() []Relation {
+func (n graphNode) wokenBy() []introspect.Relation {
 	all := slices.Clone(n.relations)
 	for _, e := range n.wakes {
-		if !slices.ContainsFunc(all, func(r Relation) bool { return r.Kind == e.from }) {
-			all = append(all, Relation{Kind: e.from})
+		if !slices.ContainsFunc(all, func(r introspect.Relation) bool { return r.Kind == e.from }) {
+			all = append(all, introspect.Relation{Kind: e.from})
 		}
 	}
-	slices.SortFunc(all, func(a, b Relation) int {
-		return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(string(a.As), string(b.As)))
+	slices.SortFunc(all, func(a, b introspect.Relation) int {
+		return cmp.Or(strings.Compare(a.Kind, b.Kind), cmp.Compare(a.As, b.As))
 	})
 	return slices.Compact(all)
 }
@@ -75,7 +75,7 @@ func (m *Manager) Mermaid() string {
 		case e.Writes:
 			arrow = "-.->"
 		case e.Mapped:
-			arrow = "-->|" + cmp.Or(e.As, "mapped") + "|"
+			arrow = "-->|" + string(cmp.Or(e.As, "mapped")) + "|"
 		}
 		fmt.Fprintf(&b, "  n%d %s n%d\n", e.From, arrow, e.To)
 	}

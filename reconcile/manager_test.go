@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tendhq/tend/internal/introspect"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
@@ -716,14 +717,14 @@ func TestGraphHasTheKindsWithAndWithoutARelation(t *testing.T) {
 	if err := m.Register(c); err != nil {
 		t.Fatal(err)
 	}
-	woken := make(map[string]reconcile.Role)
+	woken := make(map[string]introspect.Role)
 	g := m.Graph()
 	for _, e := range g.Edges {
 		if e.Mapped {
-			woken[g.Nodes[e.From].Name] = reconcile.Role(e.As)
+			woken[g.Nodes[e.From].Name] = e.As
 		}
 	}
-	if want := map[string]reconcile.Role{"node": "", "pod": reconcile.Owned}; !maps.Equal(woken, want) {
+	if want := map[string]introspect.Role{"node": "", "pod": introspect.Owned}; !maps.Equal(woken, want) {
 		t.Errorf("it is woken by %v, want %v", woken, want)
 	}
 }

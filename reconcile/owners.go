@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/tendhq/tend/internal/introspect"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
 )
@@ -51,7 +52,7 @@ func OwnsWith[S, T any](c *cache.Cache[S, T], kind string, given *MapOptions[S, 
 	if s.owns {
 		s.Name = c.Name() + " owned"
 	}
-	s.Relations = []Relation{{c.Kind(), Owned}}
+	s.Relations = []introspect.Relation{{Kind: c.Kind(), As: introspect.Owned}}
 	return s
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tendhq/tend/internal/introspect"
 	"github.com/tendhq/tend/internal/sleep"
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/store"
@@ -37,8 +38,8 @@ type Source[K comparable] struct {
 	// itself need a Source of their own.
 	Run func(ctx context.Context, to Sink[K]) error
 	// Relations say what objects of other kinds are to those that the source runs, for
-	// [Manager.Graph]. They change nothing else.
-	Relations []Relation
+	// [Manager.Graph]. They change nothing else. Packages of tend set them.
+	Relations []introspect.Relation
 
 	kind   string       // of the objects that wake the controller
 	mapped bool         // its keys are not those of the objects
@@ -47,23 +48,6 @@ type Source[K comparable] struct {
 	bad    error        // why it cannot be watched; nil: it can
 	exists func(K) bool // whether a key is declared at all; nil: not known
 }
-
-// Relation is what objects of a kind are to those that a source runs.
-type Relation struct {
-	Kind string
-	As   Role
-}
-
-// Role is what one object is to another.
-type Role string
-
-// The roles of a [Relation].
-const (
-	Needed  Role = "needed"  // the other waits for it, and it waits with its deletion: see package depend
-	Watched Role = "watched" // the other refers to it, and waits for nothing
-	Owner   Role = "owner"   // it owns the other (store.Meta.Owners)
-	Owned   Role = "owned"   // the other owns it
-)
 
 // A Sink takes the keys that a Source finds. It is safe for concurrent use.
 //

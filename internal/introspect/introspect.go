@@ -206,9 +206,33 @@ type Edge struct {
 	Mapped bool `json:"mapped,omitempty"`
 	// Writes: the controller says that it writes objects of To (reconcile.Options.Writes).
 	Writes bool `json:"writes,omitempty"`
-	// As is what objects of From are to those of the controller's kind, a reconcile.Role.
-	// Empty: no source says so.
-	As string `json:"as,omitempty"`
+	// As is what objects of From are to those of the controller's kind. Empty: no source says so.
+	As Role `json:"as,omitempty"`
+}
+
+// Relation is what objects of a kind are to those that a source runs.
+type Relation struct {
+	Kind string
+	As   Role
+}
+
+// Role is what one object is to another.
+type Role string
+
+// The roles.
+const (
+	Needed  Role = "needed"  // the other waits for it, and it waits with its deletion: see package depend
+	Watched Role = "watched" // the other refers to it, and waits for nothing
+	Owner   Role = "owner"   // it owns the other (store.Meta.Owners)
+	Owned   Role = "owned"   // the other owns it
+)
+
+// Link says what one object is to another. Ref is a depend.Ref.
+type Link[Ref any] struct {
+	From  Ref    `json:"from"`            // the object that needs the other, watches it, or is owned by it
+	To    Ref    `json:"to"`              // the object that is needed, watched, or the owner
+	As    Role   `json:"as"`              // what To is to From: Needed, Watched or Owner
+	Unmet string `json:"unmet,omitempty"` // why To may not be used: one of the reasons of package depend; empty: it may
 }
 
 // External says what a reconciler of external resources did so far.
@@ -320,4 +344,10 @@ type CacheConsumer struct {
 	Pending int       // changes not yet taken
 	Since   time.Time // when the oldest of these came; zero: there are none
 	Folds   uint64    // how often it was so far behind that changes were folded
+}
+
+// Cell is one object of those that a verdict counts.
+type Cell struct {
+	Key   store.Key
+	State string // one of inspect.States
 }

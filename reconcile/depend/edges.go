@@ -7,21 +7,16 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/internal/introspect"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
 )
 
-// Edge says what one object is to another.
-type Edge struct {
-	From  Ref            `json:"from"`            // the object that needs the other, watches it, or is owned by it
-	To    Ref            `json:"to"`              // the object that is needed, watched, or the owner
-	As    reconcile.Role `json:"as"`              // what To is to From: reconcile.Needed, Watched or Owner
-	Unmet string         `json:"unmet,omitempty"` // why To may not be used: one of the reasons; empty: it may
-}
+// link says what one object is to another.
+type link = introspect.Link[Ref]
 
-func compareEdges(a, b Edge) int {
-	return cmp.Or(compareRefs(a.From, b.From), compareRefs(a.To, b.To), strings.Compare(string(a.As), string(b.As)))
+func compareEdges(a, b link) int {
+	return cmp.Or(compareRefs(a.From, b.From), compareRefs(a.To, b.To), cmp.Compare(a.As, b.As))
 }
 
 // maxRead is how many objects one call of Edges reads at most of each cache.
@@ -55,13 +50,15 @@ func familyOf[S, T any](c *cache.Cache[S, T]) family {
 }
 
 // Edges are the needs and the owners of all objects, as far as this process knows them:
-// with a kind those from and to objects of the kind, with an empty one all. At most as many
+// with a kind those from and to objects of the kind, with an empty one all. An edge leads From an
+// object To one that it needs, watches or is owned by (As: "needed", "watched" or "owner"), and
+// has Unmet, one of the reasons, if that may not be used. At most as many
 // as most are returned, the first ones in the order of their objects; hidden is how many
 // there are beside those. Of a kind with more than 100,000 objects only so many are read.
 // The call copies what it returns and may take a tenth of a second for so many.
-func (g *Graph) Edges(kind string, most int) (edges []Edge, hidden int) {
+func (g *Graph) Edges(kind string, most int) (edges []introspect.Link[Ref], hidden int) {
 	most = max(most, 0)
-	take := func(e Edge) {
+	take := func(e link) {
 		if kind != "" && e.From.Kind != kind && e.To.Kind != kind {
 			return
 		}
@@ -79,7 +76,7 @@ func (g *Graph) Edges(kind string, most int) (edges []Edge, hidden int) {
 				}
 			}
 			for _, o := range m.Owners {
-				take(Edge{From: from, To: Ref{o.Kind, o.Key}, As: reconcile.Owner})
+				take(link{From: from, To: Ref{o.Kind, o.Key}, As: introspect.Owner})
 			}
 		}
 	}
@@ -87,7 +84,7 @@ func (g *Graph) Edges(kind string, most int) (edges []Edge, hidden int) {
 }
 
 // first keeps the first edges, and counts the others.
-func first(edges []Edge, most, hidden int) ([]Edge, int) {
+func first(edges []link, most, hidden int) ([]link, int) {
 	slices.SortFunc(edges, compareEdges)
 	if len(edges) > most {
 		hidden += len(edges) - most
@@ -100,8 +97,8 @@ func first(edges []Edge, most, hidden int) ([]Edge, int) {
 // objects that they lead to, and so on, the nearest first, at most as many as most; more
 // says that there are others. Of the users of one object a hundred of each kind count, and
 // of owners only those of the objects that are reached.
-func (g *Graph) Around(r Ref, most int) (edges []Edge, more bool) {
-	reached, seen := map[Ref]bool{r: true}, make(map[Edge]bool)
+func (g *Graph) Around(r Ref, most int) (edges []introspect.Link[Ref], more bool) {
+	reached, seen := map[Ref]bool{r: true}, make(map[link]bool)
 	for next := []Ref{r}; len(next) > 0; next = next[1:] {
 		near, hidden := g.View(next[0])
 		more = more || hidden > 0

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/tendhq/tend/internal/introspect"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/depend"
 	"github.com/tendhq/tend/store"
@@ -38,14 +39,14 @@ func TestGraphListsEdgesInOrderAndWithinABound(t *testing.T) {
 			Spec: Spec{Needs: []string{"subnet", "missing"}, Secret: "password"},
 		}))(t)
 		settle()
-		want := []depend.Edge{
-			{From: thing("machine"), To: secret("password"), As: reconcile.Watched},
-			{From: thing("machine"), To: thing("missing"), As: reconcile.Needed, Unmet: depend.ReasonNotFound},
-			{From: thing("machine"), To: thing("subnet"), As: reconcile.Needed},
-			{From: thing("machine"), To: thing("subnet"), As: reconcile.Owner},
-			{From: thing("subnet"), To: thing("vpc"), As: reconcile.Needed},
+		want := []introspect.Link[depend.Ref]{
+			{From: thing("machine"), To: secret("password"), As: introspect.Watched},
+			{From: thing("machine"), To: thing("missing"), As: introspect.Needed, Unmet: depend.ReasonNotFound},
+			{From: thing("machine"), To: thing("subnet"), As: introspect.Needed},
+			{From: thing("machine"), To: thing("subnet"), As: introspect.Owner},
+			{From: thing("subnet"), To: thing("vpc"), As: introspect.Needed},
 		}
-		for kind, want := range map[string][]depend.Edge{"": want, "thing": want, "secret": want[:1], "other": nil} {
+		for kind, want := range map[string][]introspect.Link[depend.Ref]{"": want, "thing": want, "secret": want[:1], "other": nil} {
 			if got, hidden := graph.Edges(kind, 100); !slices.Equal(got, want) || hidden != 0 {
 				t.Errorf("edges of kind %q: %v, and %d hidden, want %v", kind, got, hidden, want)
 			}
@@ -62,15 +63,15 @@ func TestGraphListsEdgesInOrderAndWithinABound(t *testing.T) {
 		if more || got[0] != want[4] {
 			t.Errorf("around the VPC: %v, more %v; want the subnet's first", got, more)
 		}
-		slices.SortFunc(got, func(a, b depend.Edge) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
-		all := slices.SortedFunc(slices.Values(want), func(a, b depend.Edge) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+		slices.SortFunc(got, func(a, b introspect.Link[depend.Ref]) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+		all := slices.SortedFunc(slices.Values(want), func(a, b introspect.Link[depend.Ref]) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
 		if !slices.Equal(got, all) {
 			t.Errorf("around the VPC: %v, want %v", got, all)
 		}
-		for name, want := range map[string][]depend.Edge{"machine": {want[0], want[1], want[2], want[3]}, "vpc": {want[4]}} {
+		for name, want := range map[string][]introspect.Link[depend.Ref]{"machine": {want[0], want[1], want[2], want[3]}, "vpc": {want[4]}} {
 			got, hidden := graph.View(thing(name))
-			slices.SortFunc(got, func(a, b depend.Edge) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
-			slices.SortFunc(want, func(a, b depend.Edge) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+			slices.SortFunc(got, func(a, b introspect.Link[depend.Ref]) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+			slices.SortFunc(want, func(a, b introspect.Link[depend.Ref]) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
 			if !slices.Equal(got, want) || hidden != 0 {
 				t.Errorf("the edges of %s are %v, and %d more, want %v", name, got, hidden, want)
 			}

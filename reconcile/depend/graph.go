@@ -9,7 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/internal/introspect"
 	"github.com/tendhq/tend/store"
 )
 
@@ -33,7 +33,7 @@ type linked interface {
 	inCycles() []store.Key
 	tellNoCycle(key store.Key)
 	kinds() []string
-	edges(key store.Key) []Edge
+	edges(key store.Key) []link
 	usersOf(ref Ref, most int) (some []store.Key, all int)
 	families() (own family, needed []family)
 }
@@ -355,12 +355,12 @@ const maxUsers = 100
 // View shows what an object is to others and others to it: an edge for each that it needs or
 // watches, for each of its owners, and from each object that refers to it; hidden is how many
 // of these there are beside the first hundred of each kind. It copies, and costs what it shows.
-func (g *Graph) View(r Ref) (edges []Edge, hidden int) {
+func (g *Graph) View(r Ref) (edges []introspect.Link[Ref], hidden int) {
 	if t := g.tracker(r.Kind); t != nil {
 		edges = t.edges(r.Key)
 	}
 	for _, o := range g.ownersOf(r) {
-		edges = append(edges, Edge{From: r, To: o, As: reconcile.Owner})
+		edges = append(edges, link{From: r, To: o, As: introspect.Owner})
 	}
 	var users []Ref
 	trackers := g.all()
@@ -383,7 +383,7 @@ func (g *Graph) View(r Ref) (edges []Edge, hidden int) {
 }
 
 // edges are the needs of an object.
-func (t *Tracker[S, T]) edges(key store.Key) (edges []Edge) {
+func (t *Tracker[S, T]) edges(key store.Key) (edges []link) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	u := t.index.users[key]
@@ -391,7 +391,7 @@ func (t *Tracker[S, T]) edges(key store.Key) (edges []Edge) {
 		return nil
 	}
 	for _, to := range u.edges {
-		e := Edge{From: Ref{t.kind, key}, To: t.ref(to.node.target), As: t.needs[to.node.needs].role()}
+		e := link{From: Ref{t.kind, key}, To: t.ref(to.node.target), As: t.needs[to.node.needs].role()}
 		if !to.node.now.met {
 			e.Unmet = to.node.now.reason()
 		}

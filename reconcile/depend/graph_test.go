@@ -7,7 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/internal/introspect"
 	"github.com/tendhq/tend/reconcile/depend"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
@@ -25,12 +25,12 @@ func TestGraphShowsBothDirectionsAndTheOrderOfKinds(t *testing.T) {
 		s.declare("subnet", "vpc", "route")
 		settle()
 		ref := func(name string) depend.Ref { return depend.Ref{Kind: "thing", Key: store.Key{Name: name}} }
-		uses := depend.Edge{From: ref("subnet"), To: ref("vpc"), As: reconcile.Needed}
-		want := []depend.Edge{uses, {From: ref("subnet"), To: ref("route"), As: reconcile.Needed, Unmet: depend.ReasonNotFound}}
+		uses := introspect.Link[depend.Ref]{From: ref("subnet"), To: ref("vpc"), As: introspect.Needed}
+		want := []introspect.Link[depend.Ref]{uses, {From: ref("subnet"), To: ref("route"), As: introspect.Needed, Unmet: depend.ReasonNotFound}}
 		if edges, hidden := graph.View(ref("subnet")); !slices.Equal(edges, want) || hidden != 0 {
 			t.Errorf("its edges are %+v, want %+v", edges, want)
 		}
-		if edges, hidden := graph.View(ref("vpc")); !slices.Equal(edges, []depend.Edge{uses}) || hidden != 0 {
+		if edges, hidden := graph.View(ref("vpc")); !slices.Equal(edges, []introspect.Link[depend.Ref]{uses}) || hidden != 0 {
 			t.Errorf("its edges are %+v, want that of its user", edges)
 		}
 		if _, err := depend.New(s.cache, depend.On(s.cache, needed, nil), &depend.Options{Graph: graph}); err == nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/tendhq/tend/internal/introspect"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
@@ -40,11 +41,11 @@ type Needs[S, T any] struct {
 }
 
 // role is what an object of the kind is to those that refer to it.
-func (n Needs[S, T]) role() reconcile.Role {
+func (n Needs[S, T]) role() introspect.Role {
 	if n.waits {
-		return reconcile.Needed
+		return introspect.Needed
 	}
-	return reconcile.Watched
+	return introspect.Watched
 }
 
 // NeedOptions say what of a needed object is asked for. Nil and zero fields mean the

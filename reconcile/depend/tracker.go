@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/internal/contain"
+	"github.com/tendhq/tend/internal/introspect"
 	"github.com/tendhq/tend/internal/sleep"
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
@@ -191,7 +192,7 @@ func (t *Tracker[S, T]) poke() {
 func (t *Tracker[S, T]) Source() reconcile.Source[reconcile.Request] {
 	s := reconcile.Source[reconcile.Request]{Name: t.users.Name() + " dependencies", Run: t.run}
 	for _, n := range t.needs {
-		s.Relations = append(s.Relations, reconcile.Relation{Kind: n.kind, As: n.role()})
+		s.Relations = append(s.Relations, introspect.Relation{Kind: n.kind, As: n.role()})
 	}
 	return s
 }

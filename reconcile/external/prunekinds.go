@@ -7,7 +7,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/internal/introspect"
 	"github.com/tendhq/tend/reconcile/depend"
 	"github.com/tendhq/tend/store"
 )
@@ -81,7 +81,7 @@ func usedBy(g *depend.Graph, v Pruner) func(store.Key) bool {
 		needed := map[store.Key]bool{}
 		edges, hidden := g.Edges(v.kind(), maxEdges)
 		for _, e := range edges {
-			if e.To.Kind == v.kind() && e.As != reconcile.Owner {
+			if e.To.Kind == v.kind() && e.As != introspect.Owner {
 				needed[foldKey(e.To.Key)] = true
 			}
 		}
@@ -90,7 +90,7 @@ func usedBy(g *depend.Graph, v Pruner) func(store.Key) bool {
 	return func(key store.Key) bool {
 		of := depend.Ref{Kind: v.kind(), Key: key}
 		edges, _ := g.View(of)
-		if slices.ContainsFunc(edges, func(e depend.Edge) bool { return e.To == of && e.As != reconcile.Owner }) {
+		if slices.ContainsFunc(edges, func(e introspect.Link[depend.Ref]) bool { return e.To == of && e.As != introspect.Owner }) {
 			return true
 		}
 		if v.letters() == LettersKeep {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tendhq/tend/internal/introspect"
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/objects"
@@ -40,7 +41,7 @@ func (j *judging) kind(f *kindFacts) {
 			j.ofObject(&o, printed, state, fact)
 		}
 		if k.Total <= room {
-			k.Cells = append(k.Cells, Cell{key, state})
+			k.Cells = append(k.Cells, introspect.Cell{Key: key, State: state})
 		}
 	}
 	well := 0
@@ -66,7 +67,7 @@ func (j *judging) kind(f *kindFacts) {
 }
 
 func (j *judging) addKind(k Kind) {
-	slices.SortFunc(k.Cells, func(a, b Cell) int {
+	slices.SortFunc(k.Cells, func(a, b introspect.Cell) int {
 		return cmp.Or(strings.Compare(a.Key.Namespace, b.Key.Namespace), strings.Compare(a.Key.Name, b.Key.Name))
 	})
 	for state, n := range k.States {

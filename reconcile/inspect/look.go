@@ -329,7 +329,7 @@ func (l *Looker) needsOf(kind string, key store.Key) (all []need) {
 	of := depend.Ref{Kind: kind, Key: key}
 	edges, _ := l.o.Needs.View(of)
 	for _, e := range edges {
-		if e.From == of && e.As == reconcile.Needed {
+		if e.From == of && e.As == introspect.Needed {
 			all = append(all, need{e.To.Kind, e.To.Key, e.Unmet})
 		}
 	}

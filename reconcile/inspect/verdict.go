@@ -3,7 +3,7 @@ package inspect
 import (
 	"time"
 
-	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/internal/introspect"
 	"github.com/tendhq/tend/store/objects"
 )
 
@@ -44,13 +44,7 @@ type Kind struct {
 	Partial bool           `json:"partial,omitempty"` // they are those of this server's shards
 	Error   string         `json:"error,omitempty"`   // they cannot be listed
 	// Cells are its objects, by key, if there are few of all kinds: 500 at most.
-	Cells []Cell `json:"-"`
-}
-
-// Cell is one object.
-type Cell struct {
-	Key   store.Key
-	State string
+	Cells []introspect.Cell `json:"-"`
 }
 
 // Cause is why some objects, or keys, are not as they should be.

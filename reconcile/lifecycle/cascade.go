@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/tendhq/tend/internal/introspect"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/internal/object"
 	"github.com/tendhq/tend/store"
@@ -64,7 +65,7 @@ func Owning[S, T, OS, OT any](owners *cache.Cache[OS, OT]) OwnerKind[S, T] {
 				}
 				return keys, nil
 			})
-			s.Relations = []reconcile.Relation{{Kind: owners.Kind(), As: reconcile.Owner}}
+			s.Relations = []introspect.Relation{{Kind: owners.Kind(), As: introspect.Owner}}
 			return s
 		},
 	}

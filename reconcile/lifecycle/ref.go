@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"context"
 
+	"github.com/tendhq/tend/internal/introspect"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/depend"
 	"github.com/tendhq/tend/store"
@@ -45,7 +46,7 @@ func WatchRef[C, S, T any](c *cache.Cache[S, T], config Config[C], match func(ct
 		return keys, nil
 	}, when...))
 	if c != nil {
-		s.Relations = []reconcile.Relation{{Kind: c.Kind(), As: reconcile.Watched}}
+		s.Relations = []introspect.Relation{{Kind: c.Kind(), As: introspect.Watched}}
 	}
 	return s
 }

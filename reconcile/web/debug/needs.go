@@ -4,15 +4,15 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/internal/introspect"
 	"github.com/tendhq/tend/reconcile/depend"
 	"github.com/tendhq/tend/store"
 )
 
 // needsView is what needs what: by kind, or around one object.
 type needsView struct {
-	Edges []depend.Edge `json:"edges"`
-	More  bool          `json:"more,omitempty"` // there are edges beside those
+	Edges []introspect.Link[depend.Ref] `json:"edges"`
+	More  bool                          `json:"more,omitempty"` // there are edges beside those
 	// Order is that of creation; deletion goes the other way.
 	Order []depend.Ref `json:"order"`
 	Cycle []depend.Ref `json:"cycle,omitempty"` // from a member back to itself
@@ -36,9 +36,9 @@ func (h *handler) kindsThatNeed() *needsView {
 		return nil
 	}
 	all, hidden := h.o.Needs.Edges("", 10_000)
-	var edges []depend.Edge
+	var edges []introspect.Link[depend.Ref]
 	for _, e := range all {
-		e = depend.Edge{From: depend.Ref{Kind: e.From.Kind}, To: depend.Ref{Kind: e.To.Kind}, As: e.As}
+		e = introspect.Link[depend.Ref]{From: depend.Ref{Kind: e.From.Kind}, To: depend.Ref{Kind: e.To.Kind}, As: e.As}
 		if !slices.Contains(edges, e) {
 			edges = append(edges, e)
 		}
@@ -58,14 +58,14 @@ func (h *handler) links(kind string, key store.Key) (all []objectLine) {
 		if e.From != of {
 			line = objectLine{Kind: e.From.Kind, Key: e.From.Key, Needed: true}
 		}
-		if e.As != reconcile.Owner && !slices.Contains(all, line) {
+		if e.As != introspect.Owner && !slices.Contains(all, line) {
 			all = append(all, line)
 		}
 	}
 	return all
 }
 
-func newNeeds(edges []depend.Edge, more bool) *needsView {
+func newNeeds(edges []introspect.Link[depend.Ref], more bool) *needsView {
 	if len(edges) == 0 {
 		return nil
 	}
@@ -78,7 +78,7 @@ func newNeeds(edges []depend.Edge, more bool) *needsView {
 				refs = append(refs, r)
 			}
 		}
-		if e.As == reconcile.Needed {
+		if e.As == introspect.Needed {
 			needs[e.From] = append(needs[e.From], e.To)
 		}
 	}
@@ -125,10 +125,10 @@ func (p *printer) needs(v *needsView) {
 		g.nodes = append(g.nodes, drawnNode{name: refName(r), link: refLink(r), square: true})
 	}
 	for _, e := range v.Edges {
-		says := map[reconcile.Role]string{reconcile.Needed: "needs", reconcile.Watched: "watches", reconcile.Owner: "is owned by"}[e.As]
+		says := map[introspect.Role]string{introspect.Needed: "needs", introspect.Watched: "watches", introspect.Owner: "is owned by"}[e.As]
 		s.Rows = append(s.Rows, []cell{linked(refName(e.From), refLink(e.From)), plain(says), linked(refName(e.To), refLink(e.To)), bad(e.Unmet)})
-		inCycle := e.As == reconcile.Needed && follows(v.Cycle, e.From, e.To)
-		g.edges = append(g.edges, drawnEdge{from: place[e.To], to: place[e.From], dashed: e.As != reconcile.Needed, bad: inCycle || e.Unmet != ""})
+		inCycle := e.As == introspect.Needed && follows(v.Cycle, e.From, e.To)
+		g.edges = append(g.edges, drawnEdge{from: place[e.To], to: place[e.From], dashed: e.As != introspect.Needed, bad: inCycle || e.Unmet != ""})
 	}
 	if len(g.nodes) <= maxBoxes {
 		s.Picture = g.draw()
