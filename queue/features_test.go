@@ -525,7 +525,7 @@ func TestErrorTextsThatAreShownAreCut(t *testing.T) {
 		t.Fatalf("%d entries, want 3", len(all))
 	}
 	for _, e := range all {
-		if text := e.LastError.Error(); len(text) > MaxErrorText || len(text) < MaxErrorText-3 || !utf8.ValidString(text) || !errors.Is(e.LastError, cause) {
+		if text := e.LastError.Error(); len(text) > maxErrorText || len(text) < maxErrorText-3 || !utf8.ValidString(text) || !errors.Is(e.LastError, cause) {
 			t.Errorf("an error of %d bytes, the cause of which is known: %v", len(text), errors.Is(e.LastError, cause))
 		}
 	}

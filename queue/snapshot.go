@@ -18,7 +18,7 @@ type Entry[K comparable] struct {
 	Since     time.Time // in that state, to a microsecond; in a busy queue up to two milliseconds early
 	Attempts  int       // failures in a row
 	Next      time.Time // when it runs next; zero: not by time
-	LastError error     // of the last run, until one succeeds; its text is cut to MaxErrorText
+	LastError error     // of the last run, until one succeeds; its text is cut to 1,024 bytes
 	Reasons   []string  // given by adds since the last run
 	Priority  Priority
 	Tenant    string
@@ -27,8 +27,8 @@ type Entry[K comparable] struct {
 	Why string
 }
 
-// MaxErrorText is how many bytes of an error's text a Snapshot shows.
-const MaxErrorText = 1024
+// maxErrorText is how many bytes of an error's text a Snapshot shows.
+const maxErrorText = 1024
 
 // briefError cuts the text of an error when it is asked for it: an Error method is
 // user code, and entries are described under a lock.
@@ -38,8 +38,8 @@ func (e briefError) Unwrap() error { return e.err }
 
 func (e briefError) Error() string {
 	text := e.err.Error()
-	if len(text) > MaxErrorText {
-		text = strings.ToValidUTF8(text[:MaxErrorText-len("…")], "") + "…"
+	if len(text) > maxErrorText {
+		text = strings.ToValidUTF8(text[:maxErrorText-len("…")], "") + "…"
 	}
 	return text
 }

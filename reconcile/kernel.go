@@ -138,9 +138,6 @@ type hold struct {
 	lease lease.Lease     // nil: there is nothing to lose
 }
 
-// runKey is the key under which a context has the run that it belongs to.
-type runKey struct{}
-
 // trusted asks the lease itself. A process that was stopped for longer than its
 // lease is back at work before it has been told of the loss.
 func (h *hold) trusted() bool {

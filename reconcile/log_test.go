@@ -14,6 +14,7 @@ import (
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/queue/ratelimit"
 	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/internal/inrun"
 	"github.com/tendhq/tend/store"
 )
 
@@ -352,8 +353,9 @@ func TestErrorTextsAreCut(t *testing.T) {
 			}
 		}
 		expect(t, "lines", strings.Count(lines.String(), "\n"), 3) // one: it synced
+		const maxErrorText = 1024                                  // that the queue shows of an error
 		for e := range c.Queue().Snapshot() {
-			if n := len(e.LastError.Error()); n > queue.MaxErrorText || n < queue.MaxErrorText-3 || !errors.Is(e.LastError, errBoom) {
+			if n := len(e.LastError.Error()); n > maxErrorText || n < maxErrorText-3 || !errors.Is(e.LastError, errBoom) {
 				t.Errorf("the queue shows an error of %d bytes that is boom: %v", n, errors.Is(e.LastError, errBoom))
 			}
 		}
@@ -547,7 +549,7 @@ func TestStuckRunsLineHasWhatWasAdded(t *testing.T) {
 //
 // Negative control: mutant "a wait that has ended takes the one around it along".
 func TestStuckRunsLineSaysWhatItWaitsFor(t *testing.T) {
-	reconcile.WaitsFor(t.Context(), "nothing")() // outside of a run: nothing
+	inrun.WaitsFor(t.Context(), "nothing")() // outside of a run: nothing
 	// Each letter begins a wait, each dot ends the innermost.
 	for _, steps := range []string{"", "a", "a.", "ab", "ab.", "ab..", "a.b", "abc.", "abc..", "ab.c", "ab.c.", "ab.c..", "abc.d..", "a.b.c.", "ab.c.."} {
 		bubble(t, func(t *testing.T) {
@@ -559,7 +561,7 @@ func TestStuckRunsLineSaysWhatItWaitsFor(t *testing.T) {
 				var ends []func()
 				for step := range strings.SplitSeq(steps, "") {
 					if step != "." {
-						open, ends = append(open, step), append(ends, reconcile.WaitsFor(ctx, "wait "+step))
+						open, ends = append(open, step), append(ends, inrun.WaitsFor(ctx, "wait "+step))
 						continue
 					}
 					last := len(open) - 1

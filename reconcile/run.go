@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"errors"
+	"iter"
 	"log/slog"
 	"slices"
 	"sync"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/tendhq/tend/internal/written"
 	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/reconcile/internal/inrun"
 	"github.com/tendhq/tend/store"
 )
 
@@ -52,7 +54,7 @@ type runWrites = written.Writes[store.Backend, store.Key, store.Revision]
 type more[K comparable] struct {
 	over  time.Duration // when the context ended while the run went on; 0: it did not
 	id    uint64        // 0 until asked for
-	doing *string       // what it waits for, see WaitsFor
+	doing *string       // what it waits for, see inrun.WaitsFor
 	added []slog.Attr   // to its log lines, see AddToLog; replaced, never written to
 	stuck bool          // it was reported
 	ended chan struct{} // closed when the run has returned; nil: nothing waits
@@ -124,8 +126,6 @@ type anyRun interface {
 	isStale() bool
 	log() *slog.Logger
 	addToLog(attrs []slog.Attr)
-	waitsFor(what *string) (before *string)
-	feeds() []Cached
 	soFar() (wrote *runWrites, over error)
 }
 
@@ -136,13 +136,11 @@ func (noRun) identify() (Info, bool)     { return Info{}, false }
 func (noRun) isStale() bool              { return false }
 func (noRun) log() *slog.Logger          { return slog.Default() }
 func (noRun) addToLog([]slog.Attr)       {}
-func (noRun) waitsFor(*string) *string   { return nil }
-func (noRun) feeds() []Cached            { return nil }
 func (noRun) soFar() (*runWrites, error) { return nil, nil }
 
 // runOf is the run that ctx belongs to.
 func runOf(ctx context.Context) anyRun {
-	if r, ok := ctx.Value(runKey{}).(anyRun); ok {
+	if r, ok := ctx.Value(inrun.Key{}).(anyRun); ok {
 		return r
 	}
 	return noRun{}
@@ -151,25 +149,6 @@ func runOf(ctx context.Context) anyRun {
 // RunInfo tells which run ctx belongs to; not ok outside of a run.
 func RunInfo(ctx context.Context) (Info, bool) {
 	return runOf(ctx).identify()
-}
-
-// CachesOf gives the caches whose objects' keys the controller of the run that ctx belongs
-// to is told of (From, For): its run reads an object as one of them has it, or newer. It is
-// for packages that note what a run has seen. The slice must not be written to; outside of
-// a run it is empty.
-func CachesOf(ctx context.Context) []Cached {
-	return runOf(ctx).feeds()
-}
-
-// Wrote gives the highest revision at which the run that ctx belongs to has written to a kind
-// of a backend until now; zero: none, or outside of a run. It is for packages that wait for a
-// cache to show what a run did
-// ([github.com/tendhq/tend/store/cache.Cache.OnRevision]).
-func Wrote(ctx context.Context, b store.Backend, kind string) store.Revision {
-	if w, _ := runOf(ctx).soFar(); w != nil {
-		return w.Highest(b, kind)
-	}
-	return 0
 }
 
 // Logger returns the logger of the run that ctx belongs to. Its lines carry the
@@ -187,17 +166,6 @@ func AddToLog(ctx context.Context, attrs ...slog.Attr) {
 	runOf(ctx).addToLog(attrs)
 }
 
-// WaitsFor notes what the run that ctx belongs to waits for, until the func that it
-// returns is called. The log line of a run that is stuck has the note. It tells work
-// that has to be done although the run's context ended, such as recording what the run
-// did, from code that ignores the end. It is for packages that call the user's code,
-// from the run's own goroutine; outside of a run it does nothing.
-func WaitsFor(ctx context.Context, what string) (over func()) {
-	r := runOf(ctx)
-	before := r.waitsFor(&what)
-	return func() { r.waitsFor(before) }
-}
-
 // lastID is the last number of a run or a worker.
 var lastID atomic.Uint64
 
@@ -213,7 +181,24 @@ func (x *run[K]) identify() (Info, bool) {
 
 func (x *run[K]) isStale() bool { return x.stale }
 
-func (x *run[K]) feeds() []Cached { return x.k.view.Load().shows }
+// Caches implements inrun.Run.
+func (x *run[K]) Caches() iter.Seq[any] {
+	return func(yield func(any) bool) {
+		for _, c := range x.k.view.Load().shows {
+			if !yield(c) {
+				return
+			}
+		}
+	}
+}
+
+// Wrote implements inrun.Run.
+func (x *run[K]) Wrote(b store.Backend, kind string) store.Revision {
+	if w, _ := x.soFar(); w != nil {
+		return w.Highest(b, kind)
+	}
+	return 0
+}
 
 func (x *run[K]) log() *slog.Logger {
 	x.mu.Lock()
@@ -238,7 +223,8 @@ func (x *run[K]) toLog() []slog.Attr {
 	return x.moreLocked().added
 }
 
-func (x *run[K]) waitsFor(what *string) (before *string) {
+// Note implements inrun.Run.
+func (x *run[K]) Note(what *string) (before *string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	m := x.moreLocked()
@@ -328,7 +314,7 @@ func (x *run[K]) Err() error {
 
 // Value implements context.Context. context.Cause asks for a value too.
 func (x *run[K]) Value(key any) any {
-	if _, ok := key.(runKey); ok {
+	if _, ok := key.(inrun.Key); ok {
 		return x
 	}
 	x.mu.Lock()

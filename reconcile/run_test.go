@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/internal/inrun"
 )
 
 // A context that is kept says for ever that its run is over, with the cause: no later
@@ -187,7 +188,7 @@ func TestLoggerOfARunSaysWhichRun(t *testing.T) {
 	if _, ok := reconcile.RunInfo(context.Background()); ok {
 		t.Error("RunInfo is ok outside of a run")
 	}
-	if r := reconcile.Wrote(context.Background(), newBackend(t), "thing"); r != 0 {
+	if r := inrun.Wrote(context.Background(), newBackend(t), "thing"); r != 0 {
 		t.Errorf("outside of a run revision %d was written", r)
 	}
 }

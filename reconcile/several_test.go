@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/internal/inrun"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
 	"github.com/tendhq/tend/store/storetest"
@@ -94,7 +95,7 @@ func (s *several) reconcile(ctx context.Context, name string, k store.Key, reads
 	defer s.mu.Unlock()
 	delete(s.busy, id)
 	for i, c := range s.stores {
-		wrote[i] = max(wrote[i], reconcile.Wrote(ctx, c.Backend(), "thing"))
+		wrote[i] = max(wrote[i], inrun.Wrote(ctx, c.Backend(), "thing"))
 	}
 	s.wrote[id] = wrote
 	if errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrNotFound) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tendhq/tend/internal/introspect"
 	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/reconcile/internal/inrun"
 	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/store"
 )
@@ -184,7 +185,7 @@ func (s *supervisor[K]) holdShard(ctx context.Context, shard int, l lease.Lease)
 	}
 	// A value that is asked of WithoutCancel's context allocates; one that is asked of
 	// a context with a value around it does not, and each run asks.
-	h := &hold{shard, context.WithValue(context.WithoutCancel(ctx), runKey{}, nil), l}
+	h := &hold{shard, context.WithValue(context.WithoutCancel(ctx), inrun.Key{}, nil), l}
 	held := &s.k.view.Load().holds[shard]
 	held.Store(h)
 	s.k.post(func() { s.gain(shard) })

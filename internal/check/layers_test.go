@@ -46,6 +46,7 @@ var layers = map[string]int{
 	"store/storetest/campaign":    2,
 	"internal/declared":           2,
 	"internal/introspect":         1,
+	"reconcile/internal/inrun":    1,
 	"reconcile/internal/match":    2,
 	"reconcile/internal/recent":   2,
 	"reconcile":                   3,

@@ -10,7 +10,7 @@ import (
 	"github.com/tendhq/tend/internal/endless"
 	"github.com/tendhq/tend/internal/sleep"
 	"github.com/tendhq/tend/internal/wall"
-	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/internal/inrun"
 	"github.com/tendhq/tend/store"
 )
 
@@ -219,7 +219,7 @@ const (
 // times; only being fenced is final, because then another process owns the
 // object and resolves the create itself.
 func (a *attempt[S, T]) persist(ctx context.Context, edit func(*store.Object[S, T]) error) error {
-	defer reconcile.WaitsFor(ctx, "the store to record the create")()
+	defer inrun.WaitsFor(ctx, "the store to record the create")()
 	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), persistTime,
 		fmt.Errorf("external: the store took no record of the create for %v", persistTime))
 	defer cancel()

@@ -15,6 +15,7 @@ import (
 	"github.com/tendhq/tend/internal/sleep"
 	"github.com/tendhq/tend/queue/ratelimit"
 	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/internal/inrun"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
 )
@@ -130,7 +131,7 @@ func (r *tracked[S, T]) Reconcile(ctx context.Context, key reconcile.Request) (r
 // began is the object that a run begins with, or an older version of it. The run reads its
 // controller's caches, which may be behind the Kind's or ahead of it.
 func (k *Kind[S, T]) began(ctx context.Context, key store.Key) (o *store.Object[S, T], exists bool) {
-	for _, c := range reconcile.CachesOf(ctx) {
+	for c := range inrun.Caches(ctx) {
 		own, ok := c.(*cache.Cache[S, T])
 		if !ok || own.Kind() != k.cache.Kind() || own.Backend() != k.cache.Backend() {
 			continue
@@ -156,7 +157,7 @@ func (k *Kind[S, T]) note(ctx context.Context, began *store.Object[S, T], res re
 		err != nil && ctx.Err() != nil && !errors.Is(context.Cause(ctx), reconcile.ErrDeadline):
 		return // it says nothing new about the object
 	}
-	wrote := reconcile.Wrote(ctx, k.cache.Backend(), k.cache.Kind())
+	wrote := inrun.Wrote(ctx, k.cache.Backend(), k.cache.Kind())
 	k.keep(began, wrote, res, err)
 	if wrote != 0 {
 		k.cache.OnRevision(wrote, func() { k.shown(began.Key(), wrote) })

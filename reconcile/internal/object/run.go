@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/internal/inrun"
 	"github.com/tendhq/tend/store"
 )
 
@@ -314,7 +315,7 @@ func (r *Run[S, T]) writeStatus(ctx context.Context) error {
 // still refused, and its record of writes. A run that is stuck in such a write is said
 // to wait for the store.
 func outlive(ctx context.Context) (context.Context, context.CancelFunc) {
-	over := reconcile.WaitsFor(ctx, "the store to record what it did")
+	over := inrun.WaitsFor(ctx, "the store to record what it did")
 	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), recordTimeout,
 		errors.New("lifecycle: recording what the run did took longer than "+recordTimeout.String()))
 	return ctx, func() { cancel(); over() }
