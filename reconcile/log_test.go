@@ -353,7 +353,8 @@ func TestErrorTextsAreCut(t *testing.T) {
 			}
 		}
 		expect(t, "lines", strings.Count(lines.String(), "\n"), 3) // one: it synced
-		const maxErrorText = 1024                                  // that the queue shows of an error
+		// The queue shows so much of an error.
+		const maxErrorText = 1024
 		for e := range c.Queue().Snapshot() {
 			if n := len(e.LastError.Error()); n > maxErrorText || n < maxErrorText-3 || !errors.Is(e.LastError, errBoom) {
 				t.Errorf("the queue shows an error of %d bytes that is boom: %v", n, errors.Is(e.LastError, errBoom))
