@@ -157,7 +157,7 @@ func TestRunbookTableNamesAlertsAndLogLinesThatThereAre(t *testing.T) {
 	rules := read(t, "alerts.yaml")
 	source := sources(t, "..")
 	rows := faultRows(t)
-	if len(rows) != 17 {
+	if len(rows) != 23 {
 		t.Fatalf("%d rows", len(rows))
 	}
 	for _, r := range rows {

@@ -99,7 +99,7 @@ func (o *observer) tick() time.Duration {
 	}
 	// In an era that is not open none has been ended yet, nor is one to be.
 	if o.b.ctx.Err() == nil && (tried || h.opened == h.era) {
-		o.b.tell(&o.told, refused, "cannot end leases", "leases are ended again")
+		o.b.tell(&o.told, refused, "postgres: cannot end leases", "postgres: leases are ended again")
 	}
 	o.trim(h, answered)
 	return next
@@ -110,10 +110,10 @@ func (o *observer) tick() time.Duration {
 func (b *backend) tell(told *string, err error, fails, works string) {
 	switch {
 	case err == nil && *told != "":
-		b.opts.logger.Info("postgres: "+works, "schema", b.opts.Schema)
+		b.opts.logger.Info(works, "schema", b.opts.Schema)
 		*told = ""
 	case err != nil && err.Error() != *told:
-		b.opts.logger.Warn("postgres: "+fails, "schema", b.opts.Schema, "error", err)
+		b.opts.logger.Warn(fails, "schema", b.opts.Schema, "error", err)
 		*told = err.Error()
 	}
 }

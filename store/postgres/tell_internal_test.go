@@ -18,7 +18,7 @@ func TestWhatIsTriedAgainIsToldOnce(t *testing.T) {
 	b := &backend{opts: Options{logger: slog.New(slog.NewTextHandler(&log, nil))}}
 	refused, told := errors.New("read-only"), ""
 	for _, err := range []error{nil, refused, refused, refused, nil, nil, refused, errors.New("no grant"), nil} {
-		b.tell(&told, err, "cannot end leases", "leases are ended again")
+		b.tell(&told, err, "postgres: cannot end leases", "postgres: leases are ended again")
 	}
 	if n := strings.Count(log.String(), "cannot end leases"); n != 3 {
 		t.Errorf("%d warnings, want one for each time that it began, and one for another reason:\n%s", n, log.String())
