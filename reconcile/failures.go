@@ -80,7 +80,7 @@ func (f *failures[K]) since(key K) time.Time {
 	return f.of[key].since
 }
 
-// causeOf gives the cause of that name, and makes it if it is new.
+// causeOfLocked gives the cause of that name, and makes it if it is new.
 func (f *failures[K]) causeOfLocked(name string, key K, err error, now time.Time) (c *failureCause, created bool) {
 	if len(f.causes) >= maxCauses && f.causes[name] == nil {
 		name = "" // of the others together

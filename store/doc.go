@@ -26,8 +26,8 @@
 //
 // # What is not
 //
-// There are no queries besides kind, namespace and labels; package cache has indexes. A [Tx]
-// writes several objects at once and does not read. Owners are recorded and not followed.
+// There are no queries besides kind, namespace and labels; package cache has indexes. A write is
+// of one object; [Backend] has transactions, of records. Owners are recorded and not followed.
 //
 // # What can be written
 //

@@ -12,8 +12,8 @@ import (
 
 // Event is one element of [Store.Watch].
 type Event[S, T any] struct {
-	// Kind says what the event is part of. SnapshotEnd and Progress events
-	// have nothing but a revision.
+	// Kind says what the event is part of. Those of BatchSnapshotEnd and
+	// BatchProgress have nothing but a revision.
 	Kind     BatchKind
 	Revision Revision
 	Key      Key
@@ -30,7 +30,7 @@ type Event[S, T any] struct {
 // 0 a snapshot, its end, and then changes; after a revision the changes since.
 // A lost connection is taken up where it broke. After a compaction, an overrun
 // or the restore of a backup the sequence begins again with a snapshot: an
-// object that is not in it by its SnapshotEnd is gone. A snapshot that breaks off
+// object that is not in it by its BatchSnapshotEnd is gone. A snapshot that breaks off
 // is begun again silently; what only the part before the break showed follows
 // its end as deleted. Pauses between attempts grow from 50 ms to 5 s, and
 // begin with 50 ms again after a watch that delivered, or was open for more than 5 s.

@@ -79,7 +79,7 @@ func (l Letters) mark(m Mark) Mark {
 	return m
 }
 
-// compare is [Mark.Compare] by these letters. CaseOnly says that it would be otherwise, if they
+// compare is [Mark.Compare] by these letters. caseOnly says that it would be otherwise, if they
 // folded, and that it is not known whether they do.
 func (l Letters) compare(want, found Mark, marked bool) (w Ownership, caseOnly bool) {
 	w = l.mark(want).Compare(l.mark(found), marked)

@@ -46,8 +46,8 @@ func newHandlers[S, T any](kind string, retired []string, forget func(*entry[S, 
 
 // Add puts a handler at the end of the list and returns its name. Every object
 // that exists is shown to it soon, in the low band; it is not shown again to
-// the handlers that were there before. It returns errHandlerExists if the
-// name or the finalizer is taken, and an error if either is illegal.
+// the handlers that were there before. It returns an error if the
+// name or the finalizer is taken or illegal.
 func (h *Handlers[S, T]) Add(handler Handler[S, T]) (string, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

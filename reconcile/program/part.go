@@ -159,8 +159,8 @@ func leftOf(parts ...Part) (left []Left) {
 	return left
 }
 
-// Wait blocks until all parts are complete. What they are part of must be running. The
-// error is a *leftError when ctx ends first.
+// Wait blocks until all parts are complete. What they are part of must be running. When
+// ctx ends first, the error says what is left, and why ctx ended.
 func Wait(ctx context.Context, parts ...Part) error {
 	return WaitFor(ctx, Progress.Complete, parts...)
 }

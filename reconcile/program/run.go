@@ -68,8 +68,8 @@ func (o *Options) check() error {
 // Options.Once everything is as declared, and blocks until the manager has stopped in
 // order. o may be nil.
 //
-// It returns the manager's error, joined with Complete's, and with Once with a
-// *leftError if something is left: of the cause ErrStuck, ErrTimeout, or why ctx ended.
+// It returns the manager's error, joined with Complete's, and with Once with
+// what is left, if something is: errors.Is tells its cause, ErrStuck, ErrTimeout, or why ctx ended.
 // Without Once what is left is no error: it is printed and logged.
 func Run(ctx context.Context, m *reconcile.Manager, o *Options) error {
 	if m == nil {

@@ -1,6 +1,6 @@
 // Package etcd keeps the state of several servers in an etcd cluster.
 //
-// [Backend] implements [store.Backend] and [store.Leaser]; the contract is there.
+// A backend is a [store.FullBackend]; the contract is there.
 // A record is one etcd key, PREFIX/KIND/NAMESPACE/NAME, and a [store.Revision] is
 // etcd's own. It lives in a module of its own, so that a program that does not use
 // it does not download etcd's client.

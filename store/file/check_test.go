@@ -7,7 +7,7 @@ import (
 	"github.com/tendhq/tend/store"
 )
 
-// A Report says what Check found in a file that is whole.
+// report is what check found in a file that is whole.
 type report struct {
 	Records  int            // stored
 	Revision store.Revision // the newest

@@ -14,13 +14,13 @@
 //     that gives up does not take the others along.
 //   - A second Open, in this or another process, is refused with ErrLocked, before it
 //     has read anything.
-//   - A file that is another's, torn, or altered is refused with errForeign or
-//     errCorrupt and left exactly as it is. Nothing is ever repaired silently:
+//   - A file that is another's, torn, or altered is refused with ErrForeign or
+//     ErrCorrupt and left exactly as it is. Nothing is ever repaired silently:
 //     a record lost unnoticed reads as deleted, and something in a cloud would
 //     be deleted for it.
 //   - A file that is removed, replaced or written over under a running process is noticed
-//     within half a second, and before each commit. From then on every operation is refused
-//     with errReplaced, and Health says so.
+//     within half a second, and before each commit. From then on every operation is
+//     refused, and Health says so.
 //   - A full or failing disk gives the system's error, and nothing was written.
 //     If the disk fails so late that this cannot be known, the outcome is
 //     store.ErrUnknownOutcome and the backend refuses everything until it is
@@ -28,7 +28,7 @@
 //
 // # What it does not
 //
-//   - It is not shared: see Shared. Two processes take turns, by Close and Open.
+//   - It is not shared: Shared is false. Two processes take turns, by Close and Open.
 //   - It trusts the disk to keep what it said it has synced, and to write 80
 //     bytes of one sector whole or not at all.
 //   - It does not shrink the file, and does not encrypt it; the file is created

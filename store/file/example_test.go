@@ -44,12 +44,19 @@ func Example() {
 	}
 
 	// After a restart everything is there.
-	report, err := file.Check(path)
+	if backend, err = file.Open(path, nil); err != nil {
+		panic(err)
+	}
+	defer backend.Close()
+	if buckets, err = store.New[BucketSpec, BucketStatus](backend, "bucket", nil); err != nil {
+		panic(err)
+	}
+	logs, err := buckets.Get(ctx, store.Key{Name: "logs"})
 	if err != nil {
 		panic(err)
 	}
-	fmt.Println(report)
+	fmt.Println(logs.Name, "is in", logs.Spec.Region)
 	// Output:
 	// open elsewhere: true
-	// 1 records at revision 1, history after 0, 0 leases
+	// logs is in eu
 }

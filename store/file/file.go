@@ -15,7 +15,7 @@ import (
 	"github.com/tendhq/tend/store"
 )
 
-// A Backend keeps records in one file:
+// backend keeps records in one file:
 //
 //	Commit ─▶ queue ─▶ group ─▶ bbolt: log chunk, now and then a checkpoint
 //	                     │
@@ -61,13 +61,14 @@ type backend struct {
 	closed      bool
 }
 
-// Options tune Open. Nil and zero fields mean the stated default.
+// Options are those of Open. Nothing about a file needs tuning, so programs have none to set, and
+// pass nil: the fields are for tests.
 type Options struct {
 	// lockWait is how long Open waits for the file if it is open already, in this or
 	// another process. Default: 1 s.
 	lockWait time.Duration
 
-	// historyRevisions and HistoryBytes bound the history from which watches
+	// historyRevisions and historyBytes bound the history from which watches
 	// are resumed, in memory and in the file. It is cut to them when it has
 	// grown a quarter beyond one of them. What it holds twice, the version
 	// written and the one it replaced, counts twice. Default: 16384
@@ -82,8 +83,7 @@ type Options struct {
 }
 
 var (
-	// ErrLocked is returned by Open and Check when the file is open already, in this or
-	// another process.
+	// ErrLocked is returned by Open when the file is open already, in this or another process.
 	ErrLocked = errors.New("file: the file is open already, in this or another process")
 	// ErrForeign is returned by Open for a file that is not one of tend's, or is
 	// of another format. It is left as it is.
@@ -99,9 +99,9 @@ var (
 // Open opens the file at path, or creates it, readable and writable for its
 // owner only; its directory must exist. It reads the whole file once to be sure
 // of it (one to two seconds per GB from a warm cache), and refuses one that is
-// another's (errForeign), damaged (errCorrupt), or open already (ErrLocked,
-// after Options.lockWait). It starts no goroutine; a timer looks twice a second whether
-// the file is still the one at its path (errReplaced).
+// another's (ErrForeign), damaged (ErrCorrupt), or still open after a second, in this or
+// another process (ErrLocked). It starts no goroutine; a timer looks twice a second whether
+// the file is still the one at its path. o may be nil.
 func Open(path string, o *Options) (store.FullBackend, error) {
 	if path == "" {
 		return nil, errNoPath // filepath.Abs would make it the current directory

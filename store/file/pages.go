@@ -74,7 +74,7 @@ func (r *readAhead) ReadAt(p []byte, at int64) (int, error) {
 	return copy(p, r.block[at-r.at:]), nil
 }
 
-// checkPages reads all pages in use and returns an errCorrupt that says where
+// checkPages reads all pages in use and returns an ErrCorrupt that says where
 // the first damage is. It does not panic, whatever the bytes.
 func checkPages(file io.ReaderAt, size int64) error {
 	c := &pageCheck{file: &readAhead{file: file, block: make([]byte, 0, 64<<10)}, size: size}

@@ -193,7 +193,7 @@ func (c *contents) replay(e entry) {
 }
 
 // guarded turns bbolt's panics on malformed pages, and faults on a file that
-// was cut short while open, into errCorrupt.
+// was cut short while open, into ErrCorrupt.
 func guarded(f func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {

@@ -8,7 +8,7 @@ import (
 	"github.com/tendhq/tend/store"
 )
 
-// Options sets up a [Backend]. Nil and zero fields mean the defaults.
+// Options are those of [New]. Nil and zero fields mean the defaults.
 type Options struct {
 	// History is how many changes of each kind are kept at least, for watches
 	// to resume from. Their old values stay in memory as long. While a watch is
