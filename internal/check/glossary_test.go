@@ -21,10 +21,7 @@ func TestExportedNamesUseTheGlossarysWords(t *testing.T) {
 	}
 	not := notUsed(t)
 	for _, name := range names {
-		switch {
-		case strings.HasPrefix(name, "workqueue."): // its names are client-go's
-			continue
-		case name == "file.Options.LockWait": // the lock is the operating system's, of the file
+		if strings.HasPrefix(name, "workqueue.") { // its names are client-go's
 			continue
 		}
 		if word := usesAny(name, not); word != "" {

@@ -44,10 +44,11 @@ const moduleRoot = "."
 // It names no type, function or package of Go, so that moves and renames leave it alone;
 // but for the constants of the exit codes, whose names say what a script asks for.
 func TestStoredStringsStay(t *testing.T) {
-	lines := map[string]bool{}
-	add := func(sort, text string) { lines[sort+" "+text] = true }
+	lines := map[string]string{} // and the file that each is in, if a file of the source has it
+	place := ""
+	add := func(sort, text string) { lines[sort+" "+text] = place }
 
-	addSource(t, add)
+	addSource(t, &place, add)
 	addEncoded(t, add)
 	addMetrics(add)
 	addMarks(t, add)
@@ -69,17 +70,18 @@ func TestStoredStringsStay(t *testing.T) {
 		want[strings.TrimSuffix(line, "\n")] = true
 	}
 	for _, line := range slices.Sorted(maps.Keys(want)) {
-		if !lines[line] {
+		if _, ok := lines[line]; !ok {
 			t.Errorf("gone: %s", line)
 		}
 	}
 	for _, line := range slices.Sorted(maps.Keys(lines)) {
 		if !want[line] {
-			t.Errorf("new: %s", line)
+			t.Errorf("new: %s %s", line, lines[line])
 		}
 	}
 	if t.Failed() {
-		t.Log("where this is meant: go test -run TestStoredStringsStay -update-stored, and say in CHANGELOG what it means for what is stored")
+		t.Log("where this is meant: go test ./internal/check -run TestStoredStringsStay -update-stored, and, unless nothing but a name is new, " +
+			"say in CHANGELOG.md what to do about what is stored, or what scripts read")
 	}
 	for sort, least := range map[string]int{"text": 15, "const": 100, "json": 50, "log": 40, "metric": 60, "exit": 9, "record": 3, "path": 5, "sql": 6} {
 		n := 0
@@ -94,10 +96,12 @@ func TestStoredStringsStay(t *testing.T) {
 	}
 }
 
-// addSource adds what can be read in the source of the library and of the command.
-func addSource(t *testing.T, add func(sort, text string)) {
+// addSource adds what can be read in the source of the library and of the command; place is the file.
+func addSource(t *testing.T, place *string, add func(sort, text string)) {
 	skip := []string{"bench", "internal", "testdata", "examples", "storetest", "leasetest", "quotatest", "dependtest", "upgradetest", "reconciletest", ".git", ".cache"}
+	defer func() { *place = "" }()
 	read := func(name string, d fs.DirEntry, err error) error {
+		*place = "(" + filepath.ToSlash(name) + ")"
 		switch {
 		case err != nil:
 			return err
