@@ -38,6 +38,9 @@ func (w *watch) at(t time.Time) int64 { return max(plus(1, t.Sub(w.start)), 1) }
 // time is the opposite of at.
 func (w *watch) time(at int64) time.Time { return w.start.Add(time.Duration(at - 1)) }
 
+// timeSince is time for what entry.since says, which is rounded down: never before the start.
+func (w *watch) timeSince(since int64) time.Time { return w.time(since + 1) }
+
 // plus is now+d; far beyond a lifetime it is as good as never.
 func plus(now int64, d time.Duration) int64 {
 	if int64(d) > math.MaxInt64-1-now {

@@ -433,6 +433,33 @@ func TestOldestKeyIsThatOfAllShards(t *testing.T) {
 	})
 }
 
+// As Stats.Oldest says: a key that is raised comes again, and the keys of a held tenant do not count.
+func TestOldestReadyKeyIsTheOneThatCameFirstAndMayRun(t *testing.T) {
+	tenant := func(key string) string { return key[:1] }
+	bubble(t, &Options[string]{Shards: 1, Tenant: tenant}, func(t *testing.T, q *Queue[string]) {
+		begun := time.Now()
+		for _, key := range []string{"a1", "b1", "b2"} {
+			add(t, q, key)
+			time.Sleep(time.Minute)
+		}
+		want := func(minutes time.Duration) {
+			t.Helper()
+			if got := q.Stats().Of(StateReady).Oldest.Sub(begun); (got - minutes*time.Minute).Abs() > time.Millisecond {
+				t.Errorf("the oldest came after %v, want %d min", got, minutes)
+			}
+		}
+		want(0)
+		pauseTenant(q, "a", 0)
+		want(1)
+		if err := q.AddWith("b1", AddOptions{Priority: At(1)}); err != nil {
+			t.Fatal(err)
+		}
+		want(2)
+		resumeTenant(q, "a")
+		want(0)
+	})
+}
+
 func TestStatsCountAndMeasure(t *testing.T) {
 	bubble(t, oneOrder(), func(t *testing.T, q *Queue[string]) {
 		for n := range 100 {

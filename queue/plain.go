@@ -17,7 +17,8 @@ type order interface {
 	size() int
 	runnable() int
 	depths(to *[maxBands]int)
-	// oldestEntry is the entry of the oldest key that may run, nil if there is none.
+	// oldestEntry is the entry of the key that may run and has the lowest number, nil if there is
+	// none. A key that was raised to a higher band has a new number, and may be ready for longer.
 	oldestEntry() *entry
 }
 

@@ -74,6 +74,8 @@ func (e *entry) setSince(now int64) {
 	e.sinceLow, e.sinceHigh = uint32(at), uint16(at>>32)
 }
 
+// since is when e came into its state: what setSince was told, rounded down to sinceUnit. See
+// watch.timeSince.
 func (e *entry) since() int64 {
 	return int64(uint64(e.sinceHigh)<<32|uint64(e.sinceLow)) << sinceUnit
 }

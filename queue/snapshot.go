@@ -68,7 +68,7 @@ func viewOf[K comparable](k *keeper, i uint32) Entry[K] {
 	s := k.s
 	e := s.at(i)
 	x := Entry[K]{
-		Key: withKey[K](e).key, State: e.state, Since: s.env.time(e.since() + 1),
+		Key: withKey[K](e).key, State: e.state, Since: s.env.timeSince(e.since()),
 		Attempts: int(e.attempts), Priority: atBand(e.band),
 	}
 	if e.is(recorded) {

@@ -26,8 +26,9 @@ type Stats struct {
 type StateStats struct {
 	State State
 	Keys  int
-	// Oldest is since when the key is ready or running that is so for longest. In
-	// other states it is zero: Page sorts them by age.
+	// Oldest is since when the key runs that runs for longest. Of ready keys it is that of the key
+	// that came first: a key that was raised to a higher band came when it was raised, and the
+	// keys of a tenant that may not run are left out. In other states it is zero: Page sorts them by age.
 	Oldest time.Time `json:",omitzero"`
 	// Total is for how long keys are running, all together.
 	Total time.Duration `json:",omitzero"`
@@ -63,7 +64,7 @@ func (q *Queue[K]) Stats() Stats {
 	return st
 }
 
-// stats adds those of a shard; of States there is a row for each.
+// stats adds those of a shard; st.States has a row for each state.
 func (s *shard) stats(st *Stats, bands *[maxBands]int) {
 	st.Adds += s.adds
 	st.Dispatched += s.begun
@@ -78,7 +79,7 @@ func (s *shard) stats(st *Stats, bands *[maxBands]int) {
 	s.ready.depths(bands)
 	now := s.env.now()
 	age := func(r *StateStats, at int64) {
-		if since := s.env.time(at + 1); r.Oldest.IsZero() || since.Before(r.Oldest) {
+		if since := s.env.timeSince(at); r.Oldest.IsZero() || since.Before(r.Oldest) {
 			r.Oldest = since
 		}
 	}
