@@ -143,6 +143,26 @@ var errSlow = errors.New("the page took longer than Options.Timeout")
 
 // New makes a page about what m runs, also about what is registered later. It
 // fails on a nil m, and on options that make no sense.
+//
+// The query says what is shown. In brackets is what narrows it; what is left out is
+// everything, from the start.
+//
+//	                                the overview
+//	view=status                     the verdict alone
+//	c=CONTROLLER                    its keys [q state order limit from]
+//	c=CONTROLLER&key=KEY            a key
+//	view=objects&kind=KIND          the objects of a kind [q state after]
+//	view=object&kind=KIND&key=KEY   an object
+//	view=search&q=TEXT              keys and objects that contain a text
+//	view=events                     events [kind key q state]
+//	view=drift&kind=KIND&list=LIST  what an inventory found [skip]
+//
+// q is part of a key, and of the texts of events. state is one that the page's filter
+// offers, order "next", "age" or "failures", and limit 1 to 1,000. from, after and skip go on
+// after a page: they come with its link to the next one. Each view takes format ("html",
+// "json", "text") and refresh (in seconds), the overview unfold=all and open=SECTION too;
+// ask=ACTION is the question before an action, on what c, key, kind and finalizer name; done is what
+// is said after it.
 func New(m *reconcile.Manager, o *Options) (http.Handler, error) {
 	if m == nil {
 		return nil, errors.New("debug: New: nil Manager")

@@ -69,6 +69,13 @@ package debug
 // The history is 5.8 KB for each controller and bucket. The Manager samples while it runs
 // ([reconcile.Manager.Sample]); without a handler nothing is sampled or kept.
 //
+// The files: debug.go has the handler, show.go answers a GET and act.go a POST; view.go chooses
+// the view and has its data. Each view has a file that works it out, by a method of the handler,
+// and prints it, by one of the printer: overview, verdict, controller (with filter, its query),
+// key, objects (the list of a kind), object, needs, search, events, drift. layout.go has what all are
+// printed with, html.go, text.go, page.html and page.css print it, and clean.go makes texts safe.
+// A parameter of the query that is new is said in the comment of New.
+//
 // Rejected: a page that refreshes itself without being asked to (the reader loses the
 // place), a diagram drawn by a script from elsewhere (the graph is SVG, drawn here; JSON
 // has it as Mermaid's text too), and a button without a server-side check (a hidden
