@@ -85,6 +85,8 @@ package file
 
 // Reading the source.
 //
-// file.go opens and reads, commit.go is the group commit, txn.go decides a
-// transaction, checkpoint.go and layout.go say what lies where, history.go is
-// the log in memory, verify.go and pages.go what is checked at Open.
+// file.go opens, reads one record and closes, url.go is for store.Open, list.go, kinds.go and
+// watch.go read many, commit.go is the group commit, txn.go decides a transaction, lease.go
+// ends leases, checkpoint.go, layout.go and encode.go say what lies where, history.go is
+// the log in memory, verify.go and pages.go what is checked at Open, place.go whether the
+// file is still at its path, and resident_*.go gives memory of its pages back.
