@@ -18,7 +18,7 @@ import (
 // Trap 1: a failing key that adds itself during its run must not run hot. Peers
 // run it some 1,770 times in these two seconds.
 // promise Q4; control: with settle treating every add as urgent it ran without end
-// at one instant (before runs had its limit); with mergeBackoff doing so it failed too.
+// at one instant (before runs had its limit).
 func TestFailingKeyThatAddsItselfBacksOff(t *testing.T) {
 	o := &Options[string]{Shards: 1, Policy: Backoff{Base: 5 * time.Millisecond, NoJitter: true}.Policy()}
 	bubble(t, o, func(t *testing.T, q *Queue[string]) {

@@ -83,7 +83,7 @@ type trial struct {
 	fillers           int
 }
 
-// getter is a goroutine that is in Get, GetBatch or DoneNext.
+// getter is a goroutine that is in Get or GetBatch.
 type getter struct {
 	n      int
 	cancel context.CancelCauseFunc

@@ -327,7 +327,7 @@ func TestSourceThatKeepsFailingIsLoggedOnce(t *testing.T) {
 // The texts of errors come from clouds and stores too; what is kept and shown of
 // them is bounded, and errors.Is and errors.As still find the error.
 //
-// Negative control: without Brief in failedAgain the line has 3 MiB.
+// Negative control: without store.Brief in the log line of a failure (kernel.go) it has 3 MiB.
 func TestErrorTextsAreCut(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		logger, lines := quiet()

@@ -428,8 +428,8 @@ func TestPanicInAHookOfTheQueueIsContained(t *testing.T) {
 // That is a panic of the reconciler that returned it, and the others go on.
 // promise R3
 //
-// Negative control: without checkError in Controller.call, callBatch and protect it ended
-// the test process, each by itself.
+// Negative control: without contain.Check in worker.reconcile it ended
+// the test process.
 func TestErrorThatPanicsIsAPanicOfWhoeverReturnedIt(t *testing.T) {
 	unset := func() error {
 		var err *fs.PathError

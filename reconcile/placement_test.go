@@ -582,7 +582,7 @@ func (p *handPlaced) take(shards ...int) {
 // promise L2, the controller's part: a server runs the keys of its shards and no
 // others; a gained shard's keys are listed, those it had are not run again.
 //
-// Negative control: without the filter in gainedSink all keys run again when a
+// Negative control: without inShards in cachesource.go all keys run again when a
 // shard is gained, and the test fails.
 func TestServerRunsTheKeysOfItsShards(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -41,7 +41,7 @@ func (f *failures[K]) list() []reconcile.Failure[K] {
 
 // case 63; promise R4
 //
-// Negative control: with setOpen(true) in step whatever unsynced says, the run
+// Negative control: with "" for what unsynced says in supervisor.step, the run
 // begins at once and the test fails.
 // Weak point 004 (g).
 func TestNoKeyIsRunBeforeAllSourcesAreSynced(t *testing.T) {

@@ -25,7 +25,7 @@ import (
 // promise S4: after a run that wrote, the key is kept back until the caches that
 // the controller uses have seen the write; no worker waits meanwhile.
 //
-// Negative control: without the call of keepBack in concludeAll the second run
+// Negative control: without the call of pendingWrites.wrote in settle.go the second run
 // begins at once and sees revision 0, and the test fails.
 func TestKeyIsKeptBackUntilTheCachesHaveSeenItsWrite(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -20,7 +20,7 @@ var (
 // An object whose every failure reads differently must not drive out what is known
 // of the others.
 //
-// Negative control: without KeepPerObject the quiet object's event was gone.
+// Negative control: without keepPerObject the quiet object's event was gone.
 //
 // case 95
 func TestNoisyObjectDrivesOutNoOthersEvents(t *testing.T) {
