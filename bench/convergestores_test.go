@@ -54,7 +54,7 @@ func BenchmarkConvergeStores(b *testing.B) {
 }
 
 func openDisksFile(b *testing.B) store.Backend {
-	s, err := file.Open(filepath.Join(b.TempDir(), "state"), nil)
+	s, err := file.Open(filepath.Join(b.TempDir(), "state"))
 	if err != nil {
 		b.Fatal(err)
 	}

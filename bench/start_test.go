@@ -139,7 +139,7 @@ func startProcessOf(b *testing.B, cfg startConfig) (r startResult) {
 func (c startConfig) open(ctx context.Context) (store.Backend, error) {
 	switch {
 	case c.File != "":
-		return file.Open(c.File, nil)
+		return file.Open(c.File)
 	case c.Endpoint != "":
 		return etcd.New(clientv3.Config{Endpoints: []string{c.Endpoint}}, &etcd.Options{Prefix: c.Prefix, Timeout: time.Minute})
 	}

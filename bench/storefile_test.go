@@ -77,7 +77,7 @@ func putAtOnce(b *testing.B, s store.FullBackend, writers int) {
 // that they lie where they will stay.
 func newFileStore(b *testing.B) store.FullBackend {
 	path := filepath.Join(b.TempDir(), "state")
-	s, err := file.Open(path, nil)
+	s, err := file.Open(path)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func newFileStore(b *testing.B) store.FullBackend {
 	if err := s.Close(); err != nil {
 		b.Fatal(err)
 	}
-	if s, err = file.Open(path, nil); err != nil {
+	if s, err = file.Open(path); err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _ = s.Close() })

@@ -85,7 +85,7 @@ func ExampleStore_Apply() {
 // all objects at the end.
 func ExampleCopy() {
 	ctx := context.Background()
-	file, _ := memory.New(nil) // file.Open("state.db", nil)
+	file, _ := memory.New(nil) // file.Open("state.db")
 	database, _ := memory.New(nil)
 	defer file.Close()
 	defer database.Close() // postgres.Open(ctx, "postgres://app@db/app", nil)

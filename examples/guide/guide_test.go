@@ -79,7 +79,7 @@ func TestProgramsPrintWhatTheGuideSays(t *testing.T) {
 // declareSite gives the service something to run.
 func declareSite(t *testing.T, db string) {
 	t.Helper()
-	b, err := file.Open(db, nil)
+	b, err := file.Open(db)
 	if err != nil {
 		t.Fatal(err)
 	}

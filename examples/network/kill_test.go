@@ -86,7 +86,7 @@ func asProgram(folder, size, way string) error {
 		step()
 		return err
 	}
-	b, err := file.Open(filepath.Join(folder, "network.db"), nil)
+	b, err := file.Open(filepath.Join(folder, "network.db"))
 	if err != nil {
 		return err
 	}
@@ -277,7 +277,7 @@ func TestKilledProcessesEndAsDeclaredAndTearDownInOrder(t *testing.T) {
 		}
 		t.Logf("%s: %d processes killed; %d references, %s", way, dead, references, c)
 	}
-	b, err := file.Open(filepath.Join(folder, "network.db"), nil)
+	b, err := file.Open(filepath.Join(folder, "network.db"))
 	check(t, err)
 	for _, kind := range []string{"vpc", "subnet", "machine"} {
 		if p, err := b.List(t.Context(), kind, store.ListOptions{}); err != nil || len(p.Records) > 0 {

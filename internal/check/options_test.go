@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"go/ast"
 	"net/http"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -24,7 +23,6 @@ import (
 	"github.com/tendhq/tend/reconcile/webhook"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
-	"github.com/tendhq/tend/store/file"
 	"github.com/tendhq/tend/store/memory"
 )
 
@@ -170,14 +168,6 @@ func TestNoFunctionChangesItsOptions(t *testing.T) {
 	unchanged("store.New", s, func() error { _, err := store.New(backend, "other", s); return err })
 	m := &memory.Options{}
 	unchanged("memory.New", m, func() error { _, err := memory.New(m); return err })
-	f := &file.Options{}
-	unchanged("file.Open", f, func() error {
-		b, err := file.Open(filepath.Join(t.TempDir(), "a"), f)
-		if err != nil {
-			return err
-		}
-		return b.Close()
-	})
 }
 
 // render describes a value and what it refers to, functions by their address, slices with

@@ -86,7 +86,7 @@ func poison(name string) *store.Object[spec, status] {
 var backends = map[string]func(*testing.T) store.Backend{
 	"memory": func(*testing.T) store.Backend { return must(memory.New(nil)) },
 	"bytes":  func(*testing.T) store.Backend { return must(memory.New(&memory.Options{Encode: true})) },
-	"file":   func(t *testing.T) store.Backend { return must(file.Open(filepath.Join(t.TempDir(), "db"), nil)) },
+	"file":   func(t *testing.T) store.Backend { return must(file.Open(filepath.Join(t.TempDir(), "db"))) },
 }
 
 // inAllWays calls f for each backend, method and way to fail.

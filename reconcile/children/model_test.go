@@ -223,7 +223,7 @@ func TestModelOfChildren(t *testing.T) {
 	}{
 		"memory": {100, func(t *testing.T) store.Backend { return newMemory(t) }},
 		"file": {2, func(t *testing.T) store.Backend {
-			b := must[store.FullBackend](t)(file.Open(filepath.Join(t.TempDir(), "f"), nil))
+			b := must[store.FullBackend](t)(file.Open(filepath.Join(t.TempDir(), "f")))
 			t.Cleanup(func() { b.Close() })
 			return b
 		}},

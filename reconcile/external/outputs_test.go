@@ -278,7 +278,7 @@ func TestLostAnswersMisleadNoReaderOfOutputs(t *testing.T) {
 // Seen to fail without the Encryption.
 func TestFileOfAnEncryptedKindShowsNoOutputs(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
-	b := must(file.Open(path, nil))
+	b := must(file.Open(path))
 	crypt := must(store.NewEncryption([]store.EncryptionKey{{ID: "1", Secret: bytes.Repeat([]byte("k"), 32)}}, nil))
 	disks := must(store.New(b, "Disk", &store.Options[diskSpec, diskStatus]{Encryption: crypt}))
 	passwords := must(store.New(b, "Password", &store.Options[external.PublishedSpec, struct{}]{Encryption: crypt}))

@@ -103,7 +103,7 @@ func TestClusterUnderFaultsIsLinearizableAndItsWatchesAreGapless(t *testing.T) {
 func TestLocalBackendsAreLinearizable(t *testing.T) {
 	for name, open := range map[string]func() (store.Backend, error){
 		"memory": func() (store.Backend, error) { return memory.New(&memory.Options{History: 1 << 16}) },
-		"file":   func() (store.Backend, error) { return file.Open(filepath.Join(t.TempDir(), "state"), nil) },
+		"file":   func() (store.Backend, error) { return file.Open(filepath.Join(t.TempDir(), "state")) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, err := open()

@@ -26,7 +26,7 @@ func BenchmarkOpen(b *testing.B) {
 	}
 	closeNow(b, s)
 	for b.Loop() {
-		s, err := Open(path, nil)
+		s, err := Open(path)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -45,7 +45,7 @@ func child() int {
 	case "write":
 		return childWrites(path)
 	case "open":
-		if _, err := Open(path, nil); err != nil {
+		if _, err := Open(path); err != nil {
 			fmt.Println(err)
 			return 3
 		}
@@ -74,7 +74,7 @@ func childCommand(t *testing.T, mode, path string) *exec.Cmd {
 
 // childWrites counts up four records and says each number that was acknowledged.
 func childWrites(path string) int {
-	b, err := Open(path, &Options{historyRevisions: 500})
+	b, err := openWith(path, &options{historyRevisions: 500})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -188,7 +188,7 @@ func TestFullDiskIsAClearErrorAndLosesNothing(t *testing.T) {
 // it does a full disk, writes until it is hit, has it lifted, and goes on.
 func childFillsDisk(path string) error {
 	signal.Ignore(syscall.SIGXFSZ)
-	b, err := Open(path, nil)
+	b, err := Open(path)
 	if err != nil {
 		return err
 	}
@@ -220,7 +220,7 @@ func childFillsDisk(path string) error {
 	if err := b.Close(); err != nil {
 		return err
 	}
-	if b, err = Open(path, nil); err != nil {
+	if b, err = Open(path); err != nil {
 		return err
 	}
 	return verifyFilled(b.(*backend), n+1)
@@ -262,7 +262,7 @@ func TestFailingDiskIsAClearErrorAndLosesNothing(t *testing.T) {
 		t.Run(device, func(t *testing.T) {
 			var f *os.File
 			path := newPath(t)
-			b := open(t, path, &Options{openFile: func(name string, flag int, mode os.FileMode) (*os.File, error) {
+			b := open(t, path, &options{openFile: func(name string, flag int, mode os.FileMode) (*os.File, error) {
 				var err error
 				f, err = os.OpenFile(name, flag, mode)
 				return f, err
@@ -304,7 +304,7 @@ func TestFailingDiskIsAClearErrorAndLosesNothing(t *testing.T) {
 func TestCheckpointThatTheDiskRefusesLeavesNothing(t *testing.T) {
 	var f *os.File
 	path := newPath(t)
-	b := open(t, path, &Options{openFile: func(name string, flag int, mode os.FileMode) (*os.File, error) {
+	b := open(t, path, &options{openFile: func(name string, flag int, mode os.FileMode) (*os.File, error) {
 		var err error
 		f, err = os.OpenFile(name, flag, mode)
 		return f, err
@@ -342,7 +342,7 @@ func TestCheckpointThatTheDiskRefusesLeavesNothing(t *testing.T) {
 func TestEndOfALeaseIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var f *os.File
-		b := open(t, newPath(t), &Options{openFile: func(name string, flag int, mode os.FileMode) (*os.File, error) {
+		b := open(t, newPath(t), &options{openFile: func(name string, flag int, mode os.FileMode) (*os.File, error) {
 			var err error
 			f, err = os.OpenFile(name, flag, mode)
 			return f, err
@@ -404,7 +404,7 @@ func replaceDescriptor(t *testing.T, f *os.File, device string) (mend func()) {
 // promise S7
 func TestHealthGoesByWrites(t *testing.T) {
 	var f *os.File
-	b := open(t, newPath(t), &Options{openFile: func(name string, flag int, mode os.FileMode) (*os.File, error) {
+	b := open(t, newPath(t), &options{openFile: func(name string, flag int, mode os.FileMode) (*os.File, error) {
 		var err error
 		f, err = os.OpenFile(name, flag, mode)
 		return f, err

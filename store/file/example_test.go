@@ -26,7 +26,7 @@ func Example() {
 	path := filepath.Join(dir, "state.db")
 	ctx := context.Background()
 
-	backend, err := file.Open(path, nil)
+	backend, err := file.Open(path)
 	if err != nil {
 		panic(err)
 	}
@@ -37,14 +37,14 @@ func Example() {
 	if _, err := buckets.Create(ctx, &Bucket{Meta: store.Meta{Name: "logs"}, Spec: BucketSpec{Region: "eu"}}); err != nil {
 		panic(err)
 	}
-	_, err = file.Open(path, nil)
+	_, err = file.Open(path)
 	fmt.Println("open elsewhere:", errors.Is(err, file.ErrLocked))
 	if err := backend.Close(); err != nil {
 		panic(err)
 	}
 
 	// After a restart everything is there.
-	if backend, err = file.Open(path, nil); err != nil {
+	if backend, err = file.Open(path); err != nil {
 		panic(err)
 	}
 	defer backend.Close()

@@ -27,7 +27,7 @@ import (
 // All methods are safe for concurrent use.
 type backend struct {
 	path     string // absolute: the process may change its directory
-	opts     Options
+	opts     options
 	db       *bolt.DB
 	identity os.FileInfo // of the file that db has open
 	reader   *os.File    // of the file, for inPlace
@@ -61,9 +61,8 @@ type backend struct {
 	closed      bool
 }
 
-// Options are those of Open. Nothing about a file needs tuning, so programs have none to set, and
-// pass nil: the fields are for tests.
-type Options struct {
+// options are for tests: nothing about a file needs tuning.
+type options struct {
 	// lockWait is how long Open waits for the file if it is open already, in this or
 	// another process. Default: 1 s.
 	lockWait time.Duration
@@ -101,8 +100,10 @@ var (
 // of it (one to two seconds per GB from a warm cache), and refuses one that is
 // another's (ErrForeign), damaged (ErrCorrupt), or still open after a second, in this or
 // another process (ErrLocked). It starts no goroutine; a timer looks twice a second whether
-// the file is still the one at its path. o may be nil.
-func Open(path string, o *Options) (store.FullBackend, error) {
+// the file is still the one at its path.
+func Open(path string) (store.FullBackend, error) { return openWith(path, nil) }
+
+func openWith(path string, o *options) (store.FullBackend, error) {
 	if path == "" {
 		return nil, errNoPath // filepath.Abs would make it the current directory
 	}
@@ -131,7 +132,7 @@ func Open(path string, o *Options) (store.FullBackend, error) {
 	return b, nil
 }
 
-func (o *Options) setDefaults() error {
+func (o *options) setDefaults() error {
 	if o.lockWait < 0 || o.historyRevisions < 0 || o.historyBytes < 0 {
 		return errors.New("file: Open: an option is negative")
 	}

@@ -34,9 +34,9 @@ func newPath(t testing.TB) string {
 	return filepath.Join(t.TempDir(), "tend.db")
 }
 
-func open(t testing.TB, path string, o *Options) *backend {
+func open(t testing.TB, path string, o *options) *backend {
 	t.Helper()
-	b, err := Open(path, o)
+	b, err := openWith(path, o)
 	if err != nil {
 		t.Fatalf("Open: %v", err)
 	}
@@ -238,14 +238,14 @@ func TestListOfARevisionBeforeAReopenIsRefused(t *testing.T) {
 func TestHistoryIsBounded(t *testing.T) {
 	const commitBytes = 5 << 10 // one of the commits below takes less
 	for name, bound := range map[string]struct {
-		Options
+		options
 		least int // revisions that are kept
 	}{
-		"by count": {Options{historyRevisions: 10}, 10},
-		"by bytes": {Options{historyBytes: 6 * commitBytes}, 6},
+		"by count": {options{historyRevisions: 10}, 10},
+		"by bytes": {options{historyBytes: 6 * commitBytes}, 6},
 	} {
 		t.Run(name, func(t *testing.T) {
-			path, o := newPath(t), &bound.Options
+			path, o := newPath(t), &bound.options
 			b := open(t, path, o)
 			page, err := b.List(t.Context(), "k", store.ListOptions{})
 			if err != nil {
@@ -292,7 +292,7 @@ func TestHistoryIsBounded(t *testing.T) {
 // The negative control let history.after ask for the floor alone: the watcher of
 // the quiet kind was cut off by another kind's writes.
 func TestQuietKindIsResumedHoweverBusyTheOthersAre(t *testing.T) {
-	b := open(t, newPath(t), &Options{historyRevisions: 4})
+	b := open(t, newPath(t), &options{historyRevisions: 4})
 	quiet := store.Op{Kind: "quiet", Key: store.Key{Name: "q"}, Put: store.Bytes("1")}
 	r := commit(t, b, quiet)
 	for i := range 200 {
@@ -365,7 +365,7 @@ func TestSecondOpenIsRefused(t *testing.T) {
 	b := open(t, path, nil)
 	commit(t, b, put("a", "1"))
 	began := time.Now()
-	if _, err := Open(path, &Options{lockWait: 60 * time.Millisecond}); !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), path) {
+	if _, err := openWith(path, &options{lockWait: 60 * time.Millisecond}); !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), path) {
 		t.Errorf("Open returned %v, want ErrLocked and the path", err)
 	} else if !strings.Contains(err.Error(), "open already, in this or another process") {
 		t.Errorf("Open returned %q, want it to say that this process may have the file open", err)
@@ -386,7 +386,7 @@ func TestFileThatCanOnlyBeReadIsSaidToBeReadOnly(t *testing.T) {
 	if err := open(t, path, nil).Close(); err != nil {
 		t.Fatal(err)
 	}
-	_, err := Open(path, &Options{openFile: func(string, int, os.FileMode) (*os.File, error) {
+	_, err := openWith(path, &options{openFile: func(string, int, os.FileMode) (*os.File, error) {
 		return nil, &os.PathError{Op: "open", Path: path, Err: os.ErrPermission} // tests may run as root
 	}})
 	if !errors.Is(err, os.ErrPermission) || !strings.Contains(err.Error(), "is read-only") {
@@ -395,18 +395,18 @@ func TestFileThatCanOnlyBeReadIsSaidToBeReadOnly(t *testing.T) {
 }
 
 func TestIllegalOptionsAndPathsAreRefused(t *testing.T) {
-	for _, o := range []*Options{{lockWait: -1}, {historyBytes: -1}, {historyRevisions: -1}} {
-		if b, err := Open(newPath(t), o); err == nil {
+	for _, o := range []*options{{lockWait: -1}, {historyBytes: -1}, {historyRevisions: -1}} {
+		if b, err := openWith(newPath(t), o); err == nil {
 			t.Errorf("Open with %+v returned %v, want an error", *o, b)
 		}
 	}
-	if _, err := Open(filepath.Join(t.TempDir(), "missing", "tend.db"), nil); !errors.Is(err, os.ErrNotExist) {
+	if _, err := Open(filepath.Join(t.TempDir(), "missing", "tend.db")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("Open in a directory that does not exist returned %v, want ErrNotExist", err)
 	}
-	if _, err := Open(t.TempDir(), nil); !errors.Is(err, ErrForeign) {
+	if _, err := Open(t.TempDir()); !errors.Is(err, ErrForeign) {
 		t.Errorf("Open of a directory returned %v, want ErrForeign", err)
 	}
-	_, opened := Open("", nil)
+	_, opened := Open("")
 	_, checked := check("")
 	for name, err := range map[string]error{"Open": opened, "Check": checked} {
 		if err == nil || errors.Is(err, ErrForeign) || !strings.Contains(err.Error(), "path is empty") {
@@ -446,7 +446,7 @@ func openCopy(t testing.TB, data []byte) (*backend, error) {
 	if err := os.WriteFile(path, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	b, err := Open(path, nil)
+	b, err := Open(path)
 	if err != nil {
 		if after, _ := os.ReadFile(path); !bytes.Equal(after, data) {
 			t.Error("the refused file was changed")
@@ -691,7 +691,7 @@ func TestLogThatEndsTooEarlyIsRefused(t *testing.T) {
 	}), db.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if b, err := Open(path, nil); !errors.Is(err, ErrCorrupt) {
+	if b, err := Open(path); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("Open returned %v, want ErrCorrupt", err)
 		if err == nil {
 			closeNow(t, b.(*backend))
@@ -853,7 +853,7 @@ func TestWriterThatGivesUpBeforeItsTurnWroteNothing(t *testing.T) {
 func TestWriterThatGivesUpWhileItIsWrittenDoesNotKnow(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	gone, returned := errors.New("I went home"), make(chan struct{})
-	b := open(t, newPath(t), &Options{beforePublish: func() {
+	b := open(t, newPath(t), &options{beforePublish: func() {
 		cancel(gone)
 		<-returned
 	}})
@@ -920,7 +920,7 @@ func TestCommitThatMayBeOnDiskIsUnknownAndStopsTheBackend(t *testing.T) {
 // commit was accepted at the revision of the first, which may have been read.
 func TestPanicInTheMiddleOfACommitStopsTheBackend(t *testing.T) {
 	path, cut := newPath(t), false
-	b := open(t, path, &Options{beforePublish: func() {
+	b := open(t, path, &options{beforePublish: func() {
 		if cut {
 			panic("cut short")
 		}
@@ -1094,7 +1094,7 @@ func TestLeaseIsNotRenewedWhileItsEndIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var slow atomic.Bool
 		goOn := make(chan struct{})
-		b := open(t, newPath(t), &Options{beforePublish: func() {
+		b := open(t, newPath(t), &options{beforePublish: func() {
 			if slow.Load() {
 				<-goOn
 			}

@@ -154,8 +154,8 @@ func (g *grouped) compare(from store.Revision) {
 func TestGroupsAreDecidedAsIfOneByOne(t *testing.T) {
 	for seed := range uint64(4) {
 		path := newPath(t)
-		o := &Options{historyRevisions: 14}
-		b, err := Open(path, o)
+		o := &options{historyRevisions: 14}
+		b, err := openWith(path, o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -179,7 +179,7 @@ func TestGroupsAreDecidedAsIfOneByOne(t *testing.T) {
 			expect(t, fmt.Sprintf("records at %d", from), g.list(g.b, from), before)
 			if g.rnd.IntN(8) == 0 {
 				closeNow(t, g.b)
-				b, err := Open(path, o)
+				b, err := openWith(path, o)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -113,7 +113,7 @@ func TestOverlayIsOfItsRevision(t *testing.T) {
 
 // A bound that no history reaches is none. On the old code each commit carried a checkpoint.
 func TestBoundThatNoHistoryReachesIsNone(t *testing.T) {
-	b := open(t, newPath(t), &Options{historyRevisions: math.MaxInt, historyBytes: math.MaxInt})
+	b := open(t, newPath(t), &options{historyRevisions: math.MaxInt, historyBytes: math.MaxInt})
 	commit(t, b, put("a", "1"))
 	if at := b.state.checkpoint; at != 0 {
 		t.Errorf("the first commit made a checkpoint at revision %d", at)

@@ -23,7 +23,7 @@ func TestReadsAreOfOneMoment(t *testing.T) {
 		history, groups, commits int
 	}{{0, 150, *commits}, {1, 40, *commits / 3}, {64, 100, *commits / 3}} {
 		t.Run(fmt.Sprint("history ", c.history), func(t *testing.T) {
-			b := open(t, newPath(t), &Options{historyRevisions: c.history})
+			b := open(t, newPath(t), &options{historyRevisions: c.history})
 			storetest.ReadWhileWriting(t, b, c.commits, c.groups)
 		})
 	}
@@ -37,7 +37,7 @@ func TestReadsAreOfOneMoment(t *testing.T) {
 func TestReadsBeforeACommitIsOnDiskShowWhatWasBefore(t *testing.T) {
 	var looks, checkpoints int
 	var look func()
-	b := open(t, newPath(t), &Options{historyRevisions: 4, beforePublish: func() {
+	b := open(t, newPath(t), &options{historyRevisions: 4, beforePublish: func() {
 		if look != nil {
 			look()
 		}

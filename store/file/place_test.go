@@ -108,7 +108,7 @@ func TestCommitIntoAReplacedFileIsRefused(t *testing.T) {
 func TestBackupCopiedOverTheFileIsNoticedAndLeftAsItIs(t *testing.T) {
 	for since := 1; since <= 4; since++ {
 		path := newPath(t)
-		b := open(t, path, &Options{historyRevisions: 10})
+		b := open(t, path, &options{historyRevisions: 10})
 		for i := range 100 {
 			commit(t, b, put(fmt.Sprint(i%40), "1"))
 		}
@@ -137,7 +137,7 @@ func TestFileThatWasAwayForAMomentIsStillLookedAt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := newPath(t)
 		hold := make(chan struct{})
-		b := open(t, path, &Options{beforePublish: func() { <-hold }})
+		b := open(t, path, &options{beforePublish: func() { <-hold }})
 		done := make(chan struct{})
 		go func() { // ends with hold
 			defer close(done)

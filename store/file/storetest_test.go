@@ -10,7 +10,7 @@ import (
 
 func TestContract(t *testing.T) {
 	storetest.Run(t, func(t testing.TB) store.Backend {
-		b, err := Open(newPath(t), &Options{historyRevisions: 200})
+		b, err := openWith(newPath(t), &options{historyRevisions: 200})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -18,5 +18,5 @@ func openURL(_ context.Context, url string) (store.Backend, error) {
 	if path == "" || path == url || strings.HasPrefix(path, "//") {
 		return nil, fmt.Errorf("%w: the URL of a store in a file is file:PATH", store.ErrInvalid)
 	}
-	return Open(path, nil)
+	return Open(path)
 }

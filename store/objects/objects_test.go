@@ -141,7 +141,7 @@ func TestWatchSeesWhatAllSees(t *testing.T) {
 
 // The plain command works on stores whose types it does not have.
 func TestBareKindChangesMetadataOnly(t *testing.T) {
-	b := must(file.Open(filepath.Join(t.TempDir(), "tend.db"), nil))
+	b := must(file.Open(filepath.Join(t.TempDir(), "tend.db")))
 	t.Cleanup(func() { _ = b.Close() })
 	disks := newDisks(b, 7) // a version that this program does not know
 	o := must(disks.Create(t.Context(), &disk{Meta: store.Meta{Name: "a", Finalizers: []string{"gone"}}, Spec: spec{3, "hunter2"}}))
@@ -200,7 +200,7 @@ func Example() {
 // A list that is short because the cache is, would look as if objects did not exist.
 // Negative control: mutant "an old version of a broken object is listed".
 func TestKindOfACacheListsAllOrFails(t *testing.T) {
-	b := must(file.Open(filepath.Join(t.TempDir(), "tend.db"), nil))
+	b := must(file.Open(filepath.Join(t.TempDir(), "tend.db")))
 	t.Cleanup(func() { _ = b.Close() })
 	disks := newDisks(b, 1)
 	_ = must(disks.Create(t.Context(), &disk{Meta: store.Meta{Name: "a"}, Spec: spec{1, "x"}}))

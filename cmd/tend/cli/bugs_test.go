@@ -143,7 +143,7 @@ func TestStoreIsClosedIfItsKindsCannotBeMade(t *testing.T) {
 	c := &tend{t: t, env: map[string]string{"TEND_STORE": "file:" + path}}
 	c.config.Kinds = func(store.Backend) ([]objects.Kind, error) { return nil, errors.New("no kinds today") }
 	c.run(cli.Failed, "", "get", "disk")
-	b, err := file.Open(path, nil) // refused while the store is open
+	b, err := file.Open(path) // refused while the store is open
 	if err != nil {
 		t.Fatal(err)
 	}

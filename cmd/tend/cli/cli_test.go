@@ -354,7 +354,7 @@ func TestWatchPrintsChangesAsTheyCome(t *testing.T) {
 func fileStore(t *testing.T) (path string, stored *disk) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "tend.db")
-	b := must(file.Open(path, nil))
+	b := must(file.Open(path))
 	defer b.Close()
 	d := newDisks(b)
 	o := must(d.Create(t.Context(), &disk{Meta: store.Meta{Name: "data", Finalizers: []string{"cloud.example/disk"}}, Spec: spec{10, "hunter2"}}))
@@ -364,7 +364,7 @@ func fileStore(t *testing.T) (path string, stored *disk) {
 
 func inStore(t *testing.T, path string, f func(d *disks)) {
 	t.Helper()
-	b := must(file.Open(path, nil))
+	b := must(file.Open(path))
 	defer b.Close()
 	f(newDisks(b))
 }

@@ -18,7 +18,7 @@ import (
 func fileWith(t *testing.T, names ...string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "db")
-	b := must(file.Open(path, nil))
+	b := must(file.Open(path))
 	for _, kind := range []string{"disk", "bucket"} {
 		for _, name := range names {
 			must(b.Commit(t.Context(), store.Txn{Ops: []store.Op{{Kind: kind, Key: store.Key{Name: name}, Put: stored(kind, name)}}}))
@@ -37,7 +37,7 @@ func stored(kind, name string) store.Bytes {
 // inFile calls f with the store of an address.
 func inFile(t *testing.T, address string, f func(b store.Backend)) {
 	t.Helper()
-	b := must(file.Open(strings.TrimPrefix(address, "file:"), nil))
+	b := must(file.Open(strings.TrimPrefix(address, "file:")))
 	f(b)
 	if err := b.Close(); err != nil {
 		t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 // has no types, cannot.
 func TestRewriteConvertsAStoreOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "db")
-	b := must(file.Open(path, nil))
+	b := must(file.Open(path))
 	must(b.Commit(t.Context(), store.Txn{Ops: []store.Op{{Kind: "disk", Key: store.Key{Name: "a"}, Put: store.Bytes(
 		`{"schema":1,"meta":{"name":"a","uid":"u","generation":1},"spec":{"bytes":7},"status":{"made":true}}`)}}}))
 	if err := b.Close(); err != nil {

@@ -103,7 +103,7 @@ func TestStatusOfNoService(t *testing.T) {
 	c.run(cli.Failed, "", "status", "-debug", c.env["TEND_SERVER"])
 	wantAll(t, c.said, "-debug names something else")
 	path := filepath.Join(t.TempDir(), "tend.db")
-	if err := must(file.Open(path, nil)).Close(); err != nil {
+	if err := must(file.Open(path)).Close(); err != nil {
 		t.Fatal(err)
 	}
 	c.run(cli.Usage, "", "status", "-store", "file:"+path) // 1 would say that it is not well
@@ -136,7 +136,7 @@ func TestGetByState(t *testing.T) {
 	wantAll(t, c.said, "a state is one of undecodable, stuck, given up")
 	c.run(cli.Usage, "", "get", "disk", "good", "-state", "ready")
 	path := filepath.Join(t.TempDir(), "tend.db")
-	b := must(file.Open(path, nil))
+	b := must(file.Open(path))
 	stored := newDisks(b)
 	for _, o := range []*disk{{Meta: store.Meta{Name: "a"}}, {Meta: store.Meta{Name: "p", Paused: true}}} {
 		_ = must(stored.Create(t.Context(), o))

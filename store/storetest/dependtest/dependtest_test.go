@@ -23,10 +23,10 @@ func TestDependenciesHoldForEveryReconcilerOverTwoStores(t *testing.T) {
 		return b
 	}
 	ram := open(memory.New(nil))
-	disk := open(file.Open(filepath.Join(t.TempDir(), "a.db"), nil))
+	disk := open(file.Open(filepath.Join(t.TempDir(), "a.db")))
 	t.Run("one in memory", func(t *testing.T) { dependtest.Run(t, ram, ram) })
 	t.Run("a file and memory", func(t *testing.T) { dependtest.Run(t, disk, open(memory.New(nil))) })
 	t.Run("two files", func(t *testing.T) {
-		dependtest.Run(t, open(file.Open(filepath.Join(t.TempDir(), "b.db"), nil)), disk)
+		dependtest.Run(t, open(file.Open(filepath.Join(t.TempDir(), "b.db"))), disk)
 	})
 }
