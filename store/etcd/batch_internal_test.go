@@ -8,6 +8,7 @@ import (
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc"
 
 	"github.com/tendhq/tend/store"
@@ -107,5 +108,54 @@ func TestCommitThatIsGivenUpSaysWhetherItWasSent(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// Close makes no unknown outcomes: what waits was not made, and what was sent is answered.
+func TestCommitThatWaitsIsClosedAndOneThatWasSentIsAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kv := &heldKV{answer: make(chan struct{})}
+		b := &batcher{kv: kv, most: 10, bytes: 1 << 20, inflight: 1, timeout: time.Hour, touched: make(map[address]bool)}
+		commit := func(name string) chan error {
+			m := &member{txn: store.Txn{Ops: []store.Op{{Kind: "thing", Key: store.Key{Name: name}}}}, req: &pb.TxnRequest{}, size: 1, ops: 1}
+			done := make(chan error, 1)
+			go func() { done <- b.commit(t.Context(), m) }()
+			synctest.Wait()
+			return done
+		}
+		sent, waits := commit("a"), commit("b")
+		over := make(chan struct{})
+		go func() { b.close(); close(over) }()
+		synctest.Wait()
+		if err := <-waits; !errors.Is(err, store.ErrClosed) || errors.Is(err, store.ErrUnknownOutcome) {
+			t.Errorf("the one that waited: %v, want ErrClosed", err)
+		}
+		select {
+		case <-over:
+			t.Error("close did not wait for the request under way")
+		default:
+		}
+		kv.answer <- struct{}{}
+		if err := <-sent; err != nil {
+			t.Errorf("the one that was sent: %v, want its answer", err)
+		}
+		<-over
+		if err := <-commit("c"); !errors.Is(err, store.ErrClosed) || kv.requests != 1 {
+			t.Errorf("one after the end: %v, and %d requests were sent, want ErrClosed and 1", err, kv.requests)
+		}
+	})
+}
+
+// A read of a revision that the server has not reached is one of a history that is lost, as one of a revision
+// that it has no longer: a list begins again.
+func TestReadOfARevisionThatIsNotThereIsCompacted(t *testing.T) {
+	b := &backend{ctx: t.Context()}
+	for _, of := range []error{rpctypes.ErrFutureRev, rpctypes.ErrCompacted} {
+		if err := b.readFailed(t.Context(), of); !errors.Is(err, store.ErrCompacted) {
+			t.Errorf("%v is %v, want ErrCompacted", of, err)
+		}
+	}
+	if err := b.readFailed(t.Context(), rpctypes.ErrNoLeader); errors.Is(err, store.ErrCompacted) {
+		t.Errorf("an election is %v", err)
 	}
 }
