@@ -120,6 +120,10 @@ func written(n *node, v reflect.Value, text bool, seen map[string]int) (w reflec
 	if c := copied(n, w); !n.equal(n, c, w) || !reflect.DeepEqual(c.Interface(), w.Interface()) {
 		return w, fmt.Errorf("the copy of %#v is %#v", w, c)
 	}
+	var shared []string
+	if findShared(v, copied(n, v), "Spec", &shared); len(shared) > 0 {
+		return w, fmt.Errorf("the copy of %#v shares memory at %v", v, shared)
+	}
 	return w, hidesAlike(n, w, read)
 }
 

@@ -68,18 +68,19 @@ func equalMap(n *node, x, y reflect.Value) bool {
 	return true
 }
 
-// byInstant is a map with its times as keys in UTC: as a key, a time has its location too, and one
-// that is read back has another. Times of one instant stay as they are.
+// byInstant is a map with its times as texts: as a key, a time has its location too, and one that
+// is read back has another. Of two times of one instant the texts have the zones.
 func byInstant(m reflect.Value) reflect.Value {
-	same := reflect.MakeMapWithSize(m.Type(), m.Len())
-	for it := m.MapRange(); it.Next(); {
-		k := reflect.ValueOf(it.Key().Interface().(time.Time).Round(0).UTC())
-		if same.MapIndex(k).IsValid() {
-			return m
+	for _, in := range []func(time.Time) time.Time{time.Time.UTC, func(t time.Time) time.Time { return t }} {
+		texts := reflect.MakeMapWithSize(reflect.MapOf(reflect.TypeFor[string](), m.Type().Elem()), m.Len())
+		for it := m.MapRange(); it.Next(); {
+			texts.SetMapIndex(reflect.ValueOf(in(it.Key().Interface().(time.Time)).Format(time.RFC3339Nano)), it.Value())
 		}
-		same.SetMapIndex(k, it.Value())
+		if texts.Len() == m.Len() {
+			return texts
+		}
 	}
-	return same
+	return m
 }
 
 func equalStruct(n *node, x, y reflect.Value) bool {

@@ -118,15 +118,24 @@ func TestCopyIsEqualAndSharesNothing(t *testing.T) {
 	}
 }
 
+var allKinds = kinds()
+
 // findShared walks two values that should be alike and notes where they point to
 // the same memory.
 func findShared(a, b reflect.Value, path string, shared *[]string) {
-	if o, _ := kinds().of(a.Type()); o.parts == nil {
+	if o, _ := allKinds.of(a.Type()); o.parts == nil {
 		return
 	}
 	switch a.Kind() {
 	case reflect.Pointer, reflect.Map, reflect.Slice:
-		if !a.IsNil() && a.Pointer() == b.Pointer() {
+		size := 1 // all that has none may have one address
+		switch a.Kind() {
+		case reflect.Slice:
+			size = min(a.Cap(), b.Cap()) * int(a.Type().Elem().Size())
+		case reflect.Pointer:
+			size = int(a.Type().Elem().Size())
+		}
+		if !a.IsNil() && a.Pointer() == b.Pointer() && size > 0 {
 			*shared = append(*shared, path)
 		}
 	}
@@ -445,6 +454,37 @@ func TestHiddenMapsAreCompared(t *testing.T) {
 		b := struct{ H hiddenMap }{hiddenMap{m}}
 		if got := s.Equal(&a, &b); got != (want == "equal") {
 			t.Errorf("%v and %v are equal: %v", a, b, got)
+		}
+	}
+}
+
+// Maps with times as keys are compared by the instants, and two times of one instant also by their zones:
+// a map that is read back is the same, and one with the values of two such times exchanged is another.
+//
+// Seen to fail: two times of one instant were keys by the address of their zones, so that each write was
+// a change; and with the monotonic clock in the keys.
+func TestTimesAsKeysAreComparedAsInstants(t *testing.T) {
+	type logs struct{ At map[time.Time]string }
+	s, err := newShape[logs]("Spec")
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	zone := func() time.Time { return now.In(time.FixedZone("", 9000)) } // package time shares zones of whole hours
+	for what, x := range map[string]struct {
+		a, b map[time.Time]string
+		same bool
+	}{
+		"the monotonic clock":         {map[time.Time]string{now: "a"}, map[time.Time]string{now.Round(0): "a"}, true},
+		"another zone":                {map[time.Time]string{now: "a"}, map[time.Time]string{zone(): "a"}, true},
+		"another instant":             {map[time.Time]string{now: "a"}, map[time.Time]string{now.Add(1): "a"}, false},
+		"two zones, read back":        {map[time.Time]string{now.UTC(): "a", zone(): "b"}, map[time.Time]string{now.UTC(): "a", zone(): "b"}, true},
+		"two zones, values exchanged": {map[time.Time]string{now.UTC(): "a", zone(): "b"}, map[time.Time]string{now.UTC(): "b", zone(): "a"}, false},
+		"two zones, and two instants": {map[time.Time]string{now.UTC(): "a", zone(): "b"}, map[time.Time]string{now.UTC(): "a", now.Add(1): "b"}, false},
+	} {
+		a, b := logs{x.a}, logs{x.b}
+		if s.Equal(&a, &b) != x.same || s.Equal(&b, &a) != x.same {
+			t.Errorf("%s: %v and %v are the same: %v", what, a, b, !x.same)
 		}
 	}
 }
