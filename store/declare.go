@@ -127,15 +127,17 @@ func (s *core) declares(want, o object) (is bool) {
 		if m, has := want.meta(), o.meta(); !declaresAll(has.Labels, m.Labels) || !declaresAll(has.Annotations, m.Annotations) {
 			return nil
 		}
-		w, err := s.writable(want)
+		spec, err := writable(&s.spec, want.parts().spec, false)
 		if err != nil {
 			return err
 		}
 		p := o.parts()
-		is = s.spec.Covers(p.spec, w.parts().spec)
+		is = s.spec.Covers(p.spec, spec)
 		if is && *want.parts().owners == "" || !is && (len(s.precedence) == 0 || *p.owners == "") {
 			return nil
 		}
+		w := want.copied()
+		s.spec.Assign(w.parts().spec, spec)
 		d, err := s.declared(w, cmp.Or(w.meta().Labels[LabelOwner], p.Labels[LabelOwner]), false)
 		if err != nil {
 			return err

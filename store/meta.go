@@ -38,14 +38,15 @@ type Meta struct {
 
 	// Paused asks every reconciler on every server to leave the object alone.
 	Paused bool `json:"paused,omitempty"`
-	// PausedSince is when Paused was set; zero means that it is not, or was by a program
-	// that did not record it. (store)
-	PausedSince time.Time `json:"pausedSince,omitzero"`
 
 	// Newer says that a newer version of the program stored the object, with a schema version
 	// above [Options].Version: the spec and the status are what of them this program knows.
 	// Nothing may be done by them; a write is [ErrNewer]. The stored form is without it. (store)
 	Newer bool `json:"newer,omitempty"`
+
+	// PausedSince is when Paused was set; zero means that it is not, or was by a program
+	// that did not record it. (store)
+	PausedSince time.Time `json:"pausedSince,omitzero"`
 
 	// Intent is the kernel's record of a create in an external system. Only
 	// [Store.UpdateIntent] writes it; every other write keeps what is stored.

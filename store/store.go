@@ -203,24 +203,24 @@ func (s *Store[S, T]) Decode(r Record) (*Object[S, T], error) {
 // Clone returns a copy that shares nothing with o that can be modified. It panics if a
 // method Clone of the types does.
 func (s *Store[S, T]) Clone(o *Object[S, T]) *Object[S, T] {
-	c := new(Object[S, T])
-	s.core.cloneTo(c, o)
-	return c
+	c := *o
+	s.core.unshare(&c)
+	return &c
 }
 
 func (s *core) clone(o object) object {
-	c := o.fresh()
-	s.cloneTo(c, o)
+	c := o.copied()
+	s.unshare(c)
 	return c
 }
 
-func (s *core) cloneTo(dst, src object) {
-	c, o := dst.parts(), src.parts()
-	*c.Meta, *c.phase, *c.observed, *c.owners = *o.Meta, *o.phase, *o.observed, *o.owners
-	c.clone()
-	*c.conditions = cloneConditions(*o.conditions)
-	s.spec.Copy(c.spec, o.spec)
-	s.status.Copy(c.status, o.status)
+// unshare makes a plain copy of an object one that shares nothing with it.
+func (s *core) unshare(c object) {
+	p := c.parts()
+	p.clone()
+	*p.conditions = cloneConditions(*p.conditions)
+	s.spec.Unshare(p.spec)
+	s.status.Unshare(p.status)
 }
 
 // SameSpec reports whether the specs are equal. An empty slice or map is equal

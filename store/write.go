@@ -49,12 +49,11 @@ func (s *core) fresh(o object) (typedValue, error) {
 }
 
 func (s *core) prepare(v typedValue, o object) error {
-	w, err := s.writable(o)
-	if err != nil {
+	next, _ := v.parts()
+	if err := s.mend(next); err != nil {
 		return err
 	}
-	next, _ := v.parts()
-	s.cloneTo(next, w)
+	s.unshare(next)
 	m := next.meta()
 	m.UID = crand.Text()
 	m.Generation, m.Revision = 1, 0
@@ -103,14 +102,17 @@ func (s *core) asWritten(o object) (c object, err error) {
 	if o.meta() == nil {
 		return nil, s.noObject()
 	}
-	err = s.accept(o, func() error {
-		w, err := s.writable(o)
-		if err == nil {
-			c = s.clone(w)
+	c = o.copied()
+	if err := s.accept(o, func() error {
+		if err := s.mend(c); err != nil {
+			return err
 		}
-		return err
-	})
-	return c, err
+		s.unshare(c)
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
 func (s *core) insert(ctx context.Context, v typedValue) (object, error) {
@@ -428,14 +430,16 @@ func (s *core) takeSpec(next, o object) (c changed, err error) {
 	if err != nil {
 		return c, s.redactError(err, o)
 	}
-	wanted := next.copied()
-	given := wanted.parts().spec
-	s.spec.Copy(given, spec)
-	if err := s.fillSpec(wanted); err != nil {
-		return c, err
+	if s.fill != nil {
+		wanted := next.copied()
+		s.spec.Assign(wanted.parts().spec, spec)
+		if err := s.fillSpec(wanted); err != nil {
+			return c, err
+		}
+		spec = wanted.parts().spec
 	}
-	if c.spec = !s.spec.Equal(to.spec, given); c.spec {
-		s.spec.Assign(to.spec, given)
+	if c.spec = !s.spec.Equal(to.spec, spec); c.spec {
+		s.spec.Copy(to.spec, spec)
 	}
 	return c, nil
 }
@@ -490,25 +494,24 @@ func (s *core) takeIntent(next, o object) (c changed, err error) {
 	return c, err
 }
 
-// writable returns o, or an object with the spec, status and conditions in the form
-// in which they are read back. It shares with o what is the same.
-func (s *core) writable(o object) (object, error) {
+// mend gives o, a plain copy of what a caller gave, the spec, status and conditions in the form
+// in which they are read back. It writes to nothing that o refers to.
+func (s *core) mend(o object) error {
 	p := o.parts()
 	spec, err := writable(&s.spec, p.spec, false)
 	status, errStatus := writable(&s.status, p.status, true)
 	conditions, errConditions := writableConditions(*p.conditions)
 	if err := firstOf(err, errStatus, errConditions, checkPhase(*p.phase)); err != nil {
-		return nil, s.about(p.Key(), s.redactError(err, o))
+		return s.about(p.Key(), s.redactError(err, o))
 	}
-	if spec == p.spec && status == p.status && (len(conditions) == 0 || &conditions[0] == &(*p.conditions)[0]) {
-		return o, nil
+	if spec != p.spec {
+		s.spec.Assign(p.spec, spec)
 	}
-	w := o.copied()
-	to := w.parts()
-	s.spec.Assign(to.spec, spec)
-	s.status.Assign(to.status, status)
-	*to.conditions = conditions
-	return w, nil
+	if status != p.status {
+		s.status.Assign(p.status, status)
+	}
+	*p.conditions = conditions
+	return nil
 }
 
 // writable is [shape.Shape.Writable]; the error is [ErrInvalid].

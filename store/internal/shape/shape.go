@@ -43,7 +43,7 @@ const firstDepth = 2
 type Shape struct {
 	name   string
 	top    *node
-	clone  func(dst, src any) // nil unless V has Clone() V: it is called without reflection
+	clone  func(v any) // nil unless V has Clone() V: it is called without reflection
 	code   bool
 	secret bool
 	lists  *Lists
@@ -63,7 +63,7 @@ func build[V any](name string) (Shape, *builder) {
 	s := Shape{name: name, top: top, code: b.code, secret: top.has(secret), lists: find.of(top, name)}
 	b.unkept = firstOf(b.unkept, find.err)
 	if _, ok := any(*new(V)).(interface{ Clone() V }); ok && t.Kind() != reflect.Pointer { // of a pointer, the node asks whether it is nil
-		s.clone = func(dst, src any) { *dst.(*V) = any(*src.(*V)).(interface{ Clone() V }).Clone() }
+		s.clone = func(v any) { *v.(*V) = any(*v.(*V)).(interface{ Clone() V }).Clone() }
 	}
 	return s, b
 }
@@ -86,13 +86,17 @@ func (s *Shape) Secret() bool { return s.secret }
 
 // Copy makes *dst equal to *src, sharing nothing that could be modified.
 func (s *Shape) Copy(dst, src any) {
-	if s.clone != nil {
-		s.clone(dst, src)
-		return
-	}
 	s.Assign(dst, src)
-	if s.top.has(refers) {
-		s.top.fix(s.top, reflect.ValueOf(dst).Elem())
+	s.Unshare(dst)
+}
+
+// Unshare makes *v, which was assigned, a copy.
+func (s *Shape) Unshare(v any) {
+	switch {
+	case s.clone != nil:
+		s.clone(v)
+	case s.top.has(refers):
+		s.top.fix(s.top, reflect.ValueOf(v).Elem())
 	}
 }
 
