@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -198,7 +199,7 @@ func (a *applier) put(ctx context.Context, want object) error {
 	default:
 		err = a.count(&a.done.Updated, err)
 	}
-	return firstOf(err, d.refused)
+	return cmp.Or(err, d.refused)
 }
 
 // remove deletes at the revision that was counted against the cap: an object

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -108,7 +109,7 @@ func New[S, T any](b Backend, kind string, o *Options[S, T]) (*Store[S, T], erro
 	}
 	spec, err := shape.New[S]("Spec")
 	status, errStatus := shape.New[T]("Status")
-	return &Store[S, T]{c}, c.init(spec, status, firstOf(err, errStatus))
+	return &Store[S, T]{c}, c.init(spec, status, cmp.Or(err, errStatus))
 }
 
 func (s *core) init(spec, status shape.Shape, errTypes error) error {
@@ -131,7 +132,7 @@ func (s *core) init(spec, status shape.Shape, errTypes error) error {
 	if s.version < 0 {
 		return fmt.Errorf("%w: schema version %d of %s", ErrInvalid, s.version, s.kind)
 	}
-	if err := firstOf(s.checkConversions(), s.precedence.check(s.kind)); err != nil {
+	if err := cmp.Or(s.checkConversions(), s.precedence.check(s.kind)); err != nil {
 		return err
 	}
 	if errTypes != nil {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	crand "crypto/rand"
 	"errors"
@@ -479,7 +480,7 @@ func (s *core) takeStatus(next, o object) (c changed, err error) {
 func (s *core) takeBoth(next, o object) (changed, error) {
 	a, errA := s.takeSpec(next, o)
 	b, errB := s.takeStatus(next, o)
-	return changed{spec: a.spec, rest: a.rest || b.rest}, firstOf(errA, errB)
+	return changed{spec: a.spec, rest: a.rest || b.rest}, cmp.Or(errA, errB)
 }
 
 // takeIntent puts what UpdateIntent writes from o into next.
@@ -501,7 +502,7 @@ func (s *core) mend(o object) error {
 	spec, err := writable(&s.spec, p.spec, false)
 	status, errStatus := writable(&s.status, p.status, true)
 	conditions, errConditions := writableConditions(*p.conditions)
-	if err := firstOf(err, errStatus, errConditions, checkPhase(*p.phase)); err != nil {
+	if err := cmp.Or(err, errStatus, errConditions, checkPhase(*p.phase)); err != nil {
 		return s.about(p.Key(), s.redactError(err, o))
 	}
 	if spec != p.spec {
@@ -521,15 +522,6 @@ func writable(s *shape.Shape, given any, mendText bool) (any, error) {
 		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	return w, nil
-}
-
-func firstOf(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func (s *core) noObject() error {

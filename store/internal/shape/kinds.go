@@ -1,6 +1,7 @@
 package shape
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"net/netip"
@@ -171,7 +172,7 @@ func mapParts(b *builder, n *node, path string) {
 
 func structParts(b *builder, n *node, path string) {
 	if !n.opaque && !n.encodes {
-		b.unkept = firstOf(b.unkept, checkNames(n.Type, path, make(map[string]string)), checkPromoted(n.Type, path))
+		b.unkept = cmp.Or(b.unkept, checkNames(n.Type, path, make(map[string]string)), checkPromoted(n.Type, path))
 	}
 	for i := range n.NumField() {
 		f := newField(n.Type.Field(i), i)

@@ -2,6 +2,7 @@ package shape
 
 import (
 	"bytes"
+	"cmp"
 	"encoding"
 	"encoding/json"
 	"errors"
@@ -34,7 +35,7 @@ func (b *builder) methods(n *node, path string) {
 	case n.encodes:
 		n.traits |= checked
 		n.find, n.mend = findEncoded, mendEncoded
-		b.unkept = firstOf(b.unkept, checkPromoted(n.Type, path))
+		b.unkept = cmp.Or(b.unkept, checkPromoted(n.Type, path))
 	}
 	if itself {
 		n.hide = hideWhole
@@ -57,7 +58,7 @@ func (b *builder) cloner(n *node, clone reflect.Method, path string) {
 	b.part(n, path)
 	n.copies = byParts
 	if b.incomparable {
-		b.uncopied = firstOf(b.uncopied, fmt.Errorf("field %s: %v has a Clone but cannot be compared; give it a method Equal too", path, n.Type))
+		b.uncopied = cmp.Or(b.uncopied, fmt.Errorf("field %s: %v has a Clone but cannot be compared; give it a method Equal too", path, n.Type))
 	}
 	n.traits |= refers
 	n.fix = func(_ *node, v reflect.Value) {

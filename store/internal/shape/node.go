@@ -1,6 +1,7 @@
 package shape
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 )
@@ -155,12 +156,12 @@ func (b *builder) settle() {
 
 // uncopy says that values of a type cannot be copied.
 func (b *builder) uncopy(path string, t reflect.Type, why string) {
-	b.uncopied = firstOf(b.uncopied, refusal(path, t, why))
+	b.uncopied = cmp.Or(b.uncopied, refusal(path, t, why))
 }
 
 // unkeep says that JSON would not keep values of a type.
 func (b *builder) unkeep(path string, t reflect.Type, why string) {
-	b.unkept = firstOf(b.unkept, refusal(path, t, why))
+	b.unkept = cmp.Or(b.unkept, refusal(path, t, why))
 }
 
 func refusal(path string, t reflect.Type, why string) error {

@@ -49,11 +49,7 @@ func lookBytes(n *node, v reflect.Value, tagged bool, depth int, f Finder) {
 		lookElems(n, v, tagged, depth, f)
 		return
 	}
-	b := make([]byte, v.Len())
-	for i := range b {
-		b[i] = byte(v.Index(i).Uint())
-	}
-	f.Text(string(b))
+	f.Text(string(v.Bytes()))
 }
 
 func lookPointer(n *node, v reflect.Value, tagged bool, depth int, f Finder) {

@@ -24,6 +24,7 @@
 package shape
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"strings"
@@ -53,7 +54,7 @@ type Shape struct {
 // be copied or compared, or that JSON does not keep whole, is an error that names the field.
 func New[V any](name string) (Shape, error) {
 	s, b := build[V](name)
-	return s, firstOf(b.uncopied, b.unkept)
+	return s, cmp.Or(b.uncopied, b.unkept)
 }
 
 func build[V any](name string) (Shape, *builder) {
@@ -61,20 +62,11 @@ func build[V any](name string) (Shape, *builder) {
 	top, b := nodeOf(place{Type: t}, name)
 	find := lister{}
 	s := Shape{name: name, top: top, code: b.code, secret: top.has(secret), lists: find.of(top, name)}
-	b.unkept = firstOf(b.unkept, find.err)
+	b.unkept = cmp.Or(b.unkept, find.err)
 	if _, ok := any(*new(V)).(interface{ Clone() V }); ok && t.Kind() != reflect.Pointer { // of a pointer, the node asks whether it is nil
 		s.clone = func(v any) { *v.(*V) = any(*v.(*V)).(interface{ Clone() V }).Clone() }
 	}
 	return s, b
-}
-
-func firstOf(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // Code reports whether a type has a method somewhere that is called by JSON, or to copy,
@@ -132,7 +124,7 @@ func (n *node) check(name string, v reflect.Value, mendText bool) (mend bool, er
 	defer reports.Put(r)
 	r.in(name, n, v, firstDepth)
 	if r.refused != nil || r.text != nil && !mendText {
-		return false, firstOf(r.refused, r.text)
+		return false, cmp.Or(r.refused, r.text)
 	}
 	return r.other || r.text != nil, nil
 }
