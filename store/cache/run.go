@@ -48,18 +48,29 @@ func (c *core) run(ctx context.Context) error {
 			c.down(nil)
 			return c.checkMutations()
 		}
-		c.down(err)
-		if errors.Is(err, store.ErrClosed) {
-			return fmt.Errorf("cache: %s: %w", c.name, err)
-		}
-		c.lost(err)
 		if progressed {
 			failures = 0
 		}
-		c.reportWatch(fmt.Errorf("cache: watch of %s ended: %w", c.name, err), failures > 0)
-		pause(ctx, failures)
+		if err := c.watchEnded(err, failures > 0); err != nil {
+			return err
+		}
+		if failures > 0 {
+			sleep.For(ctx, reopen.After(failures-1))
+		}
 		failures++
 	}
+}
+
+// watchEnded notes why a watch ended, and whether the one before it failed too. Its error ends Run.
+func (c *core) watchEnded(err error, again bool) error {
+	c.down(err)
+	if errors.Is(err, store.ErrClosed) {
+		return fmt.Errorf("cache: %s: %w", c.name, err)
+	}
+	c.startOver = c.startOver || errors.Is(err, store.ErrCompacted)
+	c.lost(err)
+	c.reportWatch(fmt.Errorf("cache: watch of %s ended: %w", c.name, err), again)
+	return nil
 }
 
 // errEnded is the reason of a watch that ended without giving one.
@@ -72,7 +83,6 @@ func (c *core) follow(ctx context.Context) (progressed bool, err error) {
 	began := time.Now()
 	for b, err := range c.backend.Watch(ctx, c.kind, c.resumeFrom()) {
 		if err != nil {
-			c.startOver = c.startOver || errors.Is(err, store.ErrCompacted)
 			return progressed || hadWorked(began), err
 		}
 		c.take(b)
@@ -124,13 +134,6 @@ func (c *core) takeChanges(b store.Batch) {
 		c.takeRevision(rest[:n])
 		rest = rest[n:]
 	}
-}
-
-func pause(ctx context.Context, failures int) {
-	if failures == 0 {
-		return
-	}
-	sleep.For(ctx, reopen.After(failures-1))
 }
 
 // report hands an error to the hook, if there is one. It is called without the lock, and

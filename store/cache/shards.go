@@ -2,7 +2,6 @@ package cache
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -46,7 +45,6 @@ type shards struct {
 	listed   map[int]*part        // the parts that list is for
 	late     []store.Change       // of listed, in order: what the watch said meanwhile
 	listFrom store.Revision       // what the watch said up to here, the list has
-	fresh    bool                 // the next watch begins with a snapshot
 	failures int                  // of the watch, in a row
 	retry    <-chan time.Time
 	relistAt <-chan time.Time // when a list that failed is tried again
@@ -188,7 +186,7 @@ func (s *stream[T]) results() <-chan result[T] {
 // runShards is Run of a cache of shards.
 func (c *core) runShards(ctx context.Context) error {
 	s := c.shards
-	s.fresh = true
+	c.startOver = true
 	for _, p := range s.parts { // those of the run before, of which what changed meanwhile is not known
 		p.ready = false
 	}
@@ -283,7 +281,7 @@ func (c *core) fitParts(ctx context.Context) {
 		s.stopWatch()
 		c.down(nil) // also what went wrong before: nothing is missing now
 		c.abandonSnapshot()
-		s.fresh = true
+		c.startOver = true
 		return
 	}
 	if s.retry != nil || s.relistAt != nil || !c.readAgain(len(gained)) {
@@ -338,10 +336,9 @@ func (s *shards) slots() (all store.SlotSet) {
 func (c *core) openWatch(ctx context.Context) {
 	s := c.shards
 	s.stopWatch()
-	after := c.at()
-	s.fresh = s.fresh || after == 0 // a store without a commit: 0 asks for a snapshot
-	if c.abandonSnapshot(); s.fresh {
-		after = 0
+	after := c.resumeFrom()
+	if c.abandonSnapshot(); after == 0 { // also of a store without a commit
+		c.startOver = true
 		s.stopList()
 		s.snapshot = make(map[int]*part, len(s.parts))
 		maps.Copy(s.snapshot, s.parts)
@@ -364,19 +361,17 @@ func (c *core) takeWatched(ctx context.Context, r result[store.Batch]) error {
 	if r.err != nil {
 		s.stopWatch()
 		c.abandonSnapshot()
-		c.down(r.err)
-		if errors.Is(r.err, store.ErrClosed) {
-			return fmt.Errorf("cache: %s: %w", c.name, r.err)
-		}
-		if s.fresh = s.fresh || errors.Is(r.err, store.ErrCompacted); s.fresh {
-			s.stopList()
+		if ctx.Err() != nil {
+			return nil
 		}
 		if hadWorked(s.opened) {
 			s.failures = 0
 		}
-		if ctx.Err() == nil {
-			c.lost(r.err)
-			c.reportWatch(fmt.Errorf("cache: watch of %s ended: %w", c.name, r.err), s.failures > 0)
+		if err := c.watchEnded(r.err, s.failures > 0); err != nil {
+			return err
+		}
+		if c.startOver {
+			s.stopList()
 		}
 		if s.failures > 0 {
 			s.retry = time.After(reopen.After(s.failures - 1))
@@ -395,7 +390,7 @@ func (c *core) takeWatched(ctx context.Context, r result[store.Batch]) error {
 				p.ready, p.at = true, b.Revision
 			}
 		}
-		s.snapshot, s.fresh = nil, false
+		s.snapshot = nil
 	}
 	return nil
 }
@@ -438,13 +433,6 @@ func (c *core) ours(b store.Batch) store.Batch {
 		c.mu.Unlock()
 	}
 	return b
-}
-
-// startOver has everything read again: the store is older than what was seen of it.
-func (s *shards) startOver() {
-	s.stopList()
-	s.stopWatch()
-	s.fresh = true
 }
 
 // dropParts forgets what the cache has of some shards.
@@ -522,8 +510,10 @@ func (c *core) takeListed(ctx context.Context, r result[store.Page]) {
 		return
 	}
 	if page.Revision < s.listFrom {
+		s.stopList() // the store is older than what was seen of it
+		s.stopWatch()
 		c.abandonSnapshot()
-		s.startOver()
+		c.startOver = true
 		return
 	}
 	steps := c.steps[:0]
