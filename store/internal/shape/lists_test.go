@@ -3,6 +3,7 @@ package shape
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -123,5 +124,34 @@ func TestPathsOfWhatEncodesItselfToNothing(t *testing.T) {
 		if got := s.Covers(&raws{}, v); got != (text == `null`) {
 			t.Errorf("nothing covers %s: %t", text, got)
 		}
+	}
+}
+
+// A path is split into the names that it was joined of, whatever these are, and two places have two paths.
+//
+// Seen to fail: with ~ as it is, and with the empty name as no name.
+func TestPathsSayEveryName(t *testing.T) {
+	names, seen := []string{"", "~", ".", "~0", "~1", "~2", "a", "a.b", "a~b", ".."}, make(map[string]string)
+	for _, a := range names {
+		for _, b := range names {
+			path, is := Join(Join("", a), b), fmt.Sprintf("%q %q", a, b)
+			if got := SplitPath(path); !slices.Equal(got, []string{a, b}) {
+				t.Errorf("%s is joined to %q and split to %q", is, path, got)
+			}
+			if of, itself := CutItself(path); itself {
+				t.Errorf("%s is taken for %q itself", is, of)
+			}
+			if other, taken := seen[path]; taken {
+				t.Errorf("%s and %s are both %q", is, other, path)
+			}
+			seen[path] = is
+		}
+	}
+	s, err := New[struct{ One struct{ Two string } }]("Spec")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Empty(map[string]any{"ONE": map[string]any{"two": ""}}); !slices.Equal(got, []string{"One.Two"}) {
+		t.Errorf("empty are %q, as JSON reads names in another case", got)
 	}
 }

@@ -56,7 +56,6 @@ func (b *builder) cloner(n *node, clone reflect.Method, path string) {
 		n.copies = byOwner
 	}
 	b.part(n, path)
-	n.copies = byParts
 	if b.incomparable {
 		b.uncopied = cmp.Or(b.uncopied, fmt.Errorf("field %s: %v has a Clone but cannot be compared; give it a method Equal too", path, n.Type))
 	}

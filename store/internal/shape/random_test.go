@@ -27,10 +27,14 @@ type (
 	Lowered struct{ text string }
 	// Level is a number with a text, also as a key.
 	Level int
+	// Word is a text with a form of its own.
+	Word string
 	// Stamp hides a time in what encodes itself.
 	Stamp struct{ at time.Time }
 	// Unset says that it is zero with a value in it.
 	Unset struct{ N int }
+	// Blank says so by its pointer.
+	Blank struct{ N int }
 	// Cloned copies itself, Sameish compares itself too.
 	Cloned  struct{ List []int }
 	Sameish struct{ Text, note string }
@@ -96,10 +100,17 @@ func (l *Level) UnmarshalText(b []byte) error {
 	return err
 }
 
+func (w Word) MarshalText() ([]byte, error) { return []byte("word " + w), nil }
+func (w *Word) UnmarshalText(b []byte) error {
+	*w = Word(strings.TrimPrefix(string(b), "word "))
+	return nil
+}
+
 func (s Stamp) MarshalJSON() ([]byte, error)     { return json.Marshal(s.at) }
 func (s *Stamp) UnmarshalJSON(data []byte) error { return json.Unmarshal(data, &s.at) }
 
-func (u Unset) IsZero() bool { return u.N < 10 }
+func (u Unset) IsZero() bool  { return u.N < 10 }
+func (b *Blank) IsZero() bool { return b.N < 10 }
 
 func (c Cloned) Clone() Cloned                  { return Cloned{slices.Clone(c.List)} }
 func (s Sameish) Clone() Sameish                { return s }
@@ -129,7 +140,7 @@ var leaves = []reflect.Type{
 	reflect.TypeFor[netip.Addr](), reflect.TypeFor[netip.AddrPort](), reflect.TypeFor[netip.Prefix](),
 	reflect.TypeFor[map[string]string](), reflect.TypeFor[[]string](),
 	reflect.TypeFor[Celsius](), reflect.TypeFor[Version](), reflect.TypeFor[Names](), reflect.TypeFor[Lowered](), reflect.TypeFor[Level](),
-	reflect.TypeFor[Stamp](), reflect.TypeFor[Unset](), reflect.TypeFor[Cloned](), reflect.TypeFor[Sameish](),
+	reflect.TypeFor[Stamp](), reflect.TypeFor[Unset](), reflect.TypeFor[Blank](), reflect.TypeFor[Word](), reflect.TypeFor[Cloned](), reflect.TypeFor[Sameish](),
 	reflect.TypeFor[Node](), reflect.TypeFor[Login](), reflect.TypeFor[Sealed](), reflect.TypeFor[[]Octet](),
 }
 
