@@ -101,6 +101,17 @@ func TestOrderOfAListWithKeys(t *testing.T) {
 	}
 }
 
+// quiet is null with a value in it.
+type quiet struct{ N int }
+
+func (q quiet) MarshalJSON() ([]byte, error) {
+	if q.N < 10 {
+		return []byte("null"), nil
+	}
+	return json.Marshal(q.N)
+}
+func (q *quiet) UnmarshalJSON(data []byte) error { return json.Unmarshal(data, &q.N) }
+
 // What encodes itself to something that is like nothing in JSON is there all the same, and null is not.
 //
 // Seen to fail: without the path of what is there, and with null that is no null if it encodes itself.
@@ -124,6 +135,13 @@ func TestPathsOfWhatEncodesItselfToNothing(t *testing.T) {
 		if got := s.Covers(&raws{}, v); got != (text == `null`) {
 			t.Errorf("nothing covers %s: %t", text, got)
 		}
+	}
+	of, err := New[quiet]("Spec")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !of.Covers(&quiet{}, &quiet{5}) || of.Covers(&quiet{}, &quiet{15}) {
+		t.Error("nothing covers what makes itself null, and nothing else")
 	}
 }
 
