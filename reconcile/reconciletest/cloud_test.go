@@ -230,7 +230,7 @@ func TestSameSeedSameCloud(t *testing.T) {
 
 func TestKilledProcessHasNoEffectAnyMore(t *testing.T) {
 	ctx := t.Context()
-	b, err := memory.New(nil)
+	b, err := memory.New(&memory.Options{Encode: true})
 	if err != nil {
 		t.Fatal(err)
 	}

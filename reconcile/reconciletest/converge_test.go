@@ -97,7 +97,7 @@ func TestStartStopTellsGoodSystemsFromBad(t *testing.T) {
 // promise Q8
 func TestManagerStopsAtAnyMomentAndConvergesInTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		backend, err := memory.New(nil)
+		backend, err := memory.New(&memory.Options{Encode: true})
 		if err != nil {
 			t.Fatal(err)
 		}

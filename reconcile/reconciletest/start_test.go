@@ -25,7 +25,7 @@ type thing = store.Object[string, string]
 
 func things(_ testing.TB, b store.Backend) *store.Store[string, string] {
 	if b == nil {
-		b = must(memory.New(nil))
+		b = must(memory.New(&memory.Options{Encode: true}))
 	}
 	return must(store.New[string, string](b, "thing", nil))
 }

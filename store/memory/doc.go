@@ -2,7 +2,9 @@
 //
 // It is the default backend, and the one that tests use. Values are kept as
 // they are given and never encoded: a cache and a list share them with the
-// backend. Nothing survives the process, and no other process can see it.
+// backend. With Options.Encode it keeps their encoding, as each other backend does:
+// tests of a program that keeps its objects elsewhere set it, and meet the JSON that it
+// reads in production, with its unknown fields and its bounds. Nothing survives the process, and no other process can see it.
 //
 // A watch can be resumed from any of the last Options.History changes of its
 // kind. One that is under way may fall behind by as many changes as the kind has

@@ -152,7 +152,7 @@ func newCloud(tb testing.TB, o *reconciletest.CloudOptions) *reconciletest.Cloud
 
 func newBackend(tb testing.TB) store.Backend {
 	tb.Helper()
-	backend, err := memory.New(nil)
+	backend, err := memory.New(&memory.Options{Encode: true}) // what production keeps
 	if err != nil {
 		tb.Fatal(err)
 	}
