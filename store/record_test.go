@@ -14,9 +14,6 @@ import (
 // The stored form of an object that has everything. Servers of other versions read it and write it, so what
 // is written here is changed by a new Options.Version or by a key that they keep, and by nothing else;
 // docs/BACKENDS.md has a line for each key of it.
-//
-// Seen to fail: with the observed generation under another name, with a finalizer's list left out, and
-// with a key that the page does not name.
 func TestFormOfARecord(t *testing.T) {
 	b := newMemory(t, &memory.Options{Encode: true})
 	s := newBuckets(t, b, nil)
