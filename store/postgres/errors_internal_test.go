@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/tendhq/tend/store"
 )
 
 // What an error that was reported says about a commit does not depend on the language of the
@@ -42,6 +44,8 @@ func TestReportedErrorsAreJudgedByWhatTheServerDid(t *testing.T) {
 func TestErrorsSayOnceThatTheyAreOfThisPackage(t *testing.T) {
 	b := &backend{ctx: t.Context(), opts: Options{Timeout: time.Minute}}
 	b.tail = newTail(b)
+	b.writeHealth = store.NewWriteHealth(b, "", nil)
+	b.writeHealth.Close() // it makes no probe
 	late, cancel := context.WithCancelCause(t.Context())
 	cancel(errTimeout)
 	w := &watcher{b: &backend{ctx: t.Context(), tail: b.tail}, kind: "thing", r: &ring{}} // its timeout is over
