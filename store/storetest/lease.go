@@ -214,8 +214,8 @@ var leaseChecks = []check{
 	})},
 	{"Lease/a record follows the lease of its last put", leased(func(e *env, l store.Leaser) {
 		first, second := e.grant(l, time.Hour), e.grant(l, time.Hour)
-		all := e.commit(bound("moved", first), bound("freed", first), bound("remade", first), bound("gone", first),
-			bound("alone", first), bound("swapped", first))
+		all := e.commit(bound("moved", first), bound("freed", first), bound("alone", first), bound("swapped", first),
+			bound("remade", first), bound("gone", first))
 		e.commit(bound("moved", second), put(key("freed"), "freed"), del(key("remade")), del(key("gone")))
 		// A backend may have a shorter way for one put alone, with and without a condition.
 		e.commit(put(key("alone"), "alone"))
