@@ -44,12 +44,12 @@ func (s *core) fresh(o object) (typedValue, error) {
 	}
 	v := o.held(encoder{core: s})
 	if s.code {
-		return v, s.accept(o, func() error { return s.prepare(v, o) })
+		return v, s.accept(o, func() error { return s.prepare(v) })
 	}
-	return v, s.refusal(o, contain.Call(func() error { return s.prepare(v, o) }))
+	return v, s.refusal(o, contain.Call(func() error { return s.prepare(v) }))
 }
 
-func (s *core) prepare(v typedValue, o object) error {
+func (s *core) prepare(v typedValue) error {
 	next, _ := v.parts()
 	if err := s.mend(next); err != nil {
 		return err

@@ -355,29 +355,35 @@ func (c *core) openWatch(ctx context.Context) {
 	})
 }
 
+// watchFailed has the watch opened again. Its error ends Run.
+func (c *core) watchFailed(ctx context.Context, err error) error {
+	s := c.shards
+	if ctx.Err() != nil {
+		return nil
+	}
+	if hadWorked(s.opened) {
+		s.failures = 0
+	}
+	if err := c.watchEnded(err, s.failures > 0); err != nil {
+		return err
+	}
+	if c.startOver {
+		s.stopList()
+	}
+	if s.failures > 0 {
+		s.retry = time.After(reopen.After(s.failures - 1))
+	}
+	s.failures++
+	return nil
+}
+
 // takeWatched applies what the watch says. Its error ends Run.
 func (c *core) takeWatched(ctx context.Context, r result[store.Batch]) error {
 	s, b := c.shards, r.v
 	if r.err != nil {
 		s.stopWatch()
 		c.abandonSnapshot()
-		if ctx.Err() != nil {
-			return nil
-		}
-		if hadWorked(s.opened) {
-			s.failures = 0
-		}
-		if err := c.watchEnded(r.err, s.failures > 0); err != nil {
-			return err
-		}
-		if c.startOver {
-			s.stopList()
-		}
-		if s.failures > 0 {
-			s.retry = time.After(reopen.After(s.failures - 1))
-		}
-		s.failures++
-		return nil
+		return c.watchFailed(ctx, r.err)
 	}
 	if b.Kind == store.BatchChanges || b.Kind == store.BatchProgress {
 		s.failures = 0
