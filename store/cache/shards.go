@@ -356,11 +356,8 @@ func (c *core) openWatch(ctx context.Context) {
 }
 
 // watchFailed has the watch opened again. Its error ends Run.
-func (c *core) watchFailed(ctx context.Context, err error) error {
+func (c *core) watchFailed(err error) error {
 	s := c.shards
-	if ctx.Err() != nil {
-		return nil
-	}
 	if hadWorked(s.opened) {
 		s.failures = 0
 	}
@@ -383,7 +380,10 @@ func (c *core) takeWatched(ctx context.Context, r result[store.Batch]) error {
 	if r.err != nil {
 		s.stopWatch()
 		c.abandonSnapshot()
-		return c.watchFailed(ctx, r.err)
+		if ctx.Err() == nil {
+			return c.watchFailed(r.err)
+		}
+		return nil
 	}
 	if b.Kind == store.BatchChanges || b.Kind == store.BatchProgress {
 		s.failures = 0
