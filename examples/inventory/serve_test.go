@@ -112,8 +112,7 @@ func TestPageSaysThatTheEndpointHasNotAnsweredYet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	forward := httputil.NewSingleHostReverseProxy(at)
-	forward.Rewrite, forward.Director = func(r *httputil.ProxyRequest) { r.SetURL(at); r.Out.Host = r.In.Host }, nil
+	forward := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(at); r.Out.Host = r.In.Host }}
 	endpoint := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if down.Load() {
 			http.Error(w, "maintenance", http.StatusServiceUnavailable)
