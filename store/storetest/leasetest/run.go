@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/storetest/campaign"
 )
@@ -252,9 +254,14 @@ func (c *course) newThing(i int) *thing {
 	return &thing{Meta: store.Meta{Name: thingName(i)}, Spec: wanted{Turn: c.turn, Base: baseName(i)}}
 }
 
+// perKey is how often each thing is changed or removed, at most: more often than ten times in ten
+// seconds would be a fight with its run, which promise R5 slows by up to a minute.
+const perKey = 1250 * time.Millisecond
+
 // change changes one object after the other until ctx ends.
 func (c *course) change(ctx context.Context) {
-	for ctx.Err() == nil {
+	pace := rate.NewLimiter(rate.Every(perKey/time.Duration(*keys)), 1)
+	for pace.Wait(ctx) == nil {
 		c.changeOne(ctx)
 	}
 }
