@@ -271,13 +271,12 @@ func (s *core) copyOf(f found) (c object, err error) {
 	return c, nil
 }
 
-// cloned is Clone by call.
-func (s *core) cloned(o object) (c object, err error) {
+// cloned is Clone by call. Where no code is the user's, nothing panics.
+func (s *core) cloned(o object) (object, error) {
 	if s.code {
 		return s.clonedApart(o)
 	}
-	err = contain.Call(func() error { c = s.clone(o); return nil })
-	return c, err
+	return s.clone(o), nil
 }
 
 func (s *core) clonedApart(o object) (c object, err error) {
