@@ -6,6 +6,7 @@ package introspect
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/tendhq/tend/queue"
@@ -101,6 +102,9 @@ type Source struct {
 	Error    string    `json:"error,omitempty"`
 	// FailingSince is when the first of the failures in a row came, of which Error is the last.
 	FailingSince time.Time `json:"failingSince,omitzero"`
+	Failed       time.Time `json:"failed,omitzero"` // when Error came
+	// Throttled says that Error asked for a pause, as that of a run does which counts as no failure.
+	Throttled bool `json:"throttled,omitempty"`
 }
 
 // Adapt is what reconcile.Options.Adapt did so far.
@@ -291,7 +295,7 @@ type Cache struct {
 	Revision   store.Revision
 	Synced     bool // it holds a complete snapshot, maybe an old one: see Connected
 	// Connected says that the watch is open and has delivered, and that the
-	// backend says that it serves (store.HealthChecker).
+	// backend says that it answers (store.HealthChecker): one that only refuses writes does.
 	Connected bool
 	// Idle says that the cache is one of shards, that none is asked for, and that it
 	// therefore has no watch and needs none.
@@ -326,6 +330,10 @@ type Cache struct {
 	// Consumers are those that read Changes.
 	Consumers []CacheConsumer
 }
+
+// RefusesWrites reports whether a store that is unavailable for a reason answers, and takes no writes: so
+// store.WriteHealth says it.
+func RefusesWrites(reason error) bool { return strings.HasPrefix(reason.Error(), "commits fail: ") }
 
 // CacheShards says which shards a cache holds.
 type CacheShards struct {

@@ -133,7 +133,7 @@ type elector struct {
 	seen atomic.Pointer[board] // of the present or the last session; nil: none yet
 	// without is since when and why no session could begin. Nil: the last one did, or the
 	// first is about to.
-	without atomic.Pointer[store.UnavailableError]
+	without atomic.Pointer[refusal]
 
 	// The rest belongs to the goroutine in Run.
 
@@ -242,24 +242,33 @@ func unavailable(b store.Backend) error {
 	return err
 }
 
-// granted is why no lease is granted although the backend may answer.
+// refusal is why no session could begin.
+type refusal struct {
+	store.UnavailableError
+	down bool // the backend did not serve when a session was last tried
+}
+
+// granted is why no lease is granted although the backend answers. What was met while it did not
+// answer says nothing of a backend that does: the next try is about to tell.
 func (e *elector) granted() error {
-	if w := e.without.Load(); w != nil && errors.Is(w.Err, errClocks) {
+	switch w := e.without.Load(); {
+	case w == nil || w.down && unavailable(e.backend) == nil:
+		return nil
+	case errors.Is(w.Err, errClocks):
 		return fmt.Errorf("lease: %s: since %s: %w", e.title, w.Since.Format(time.RFC3339), w.Err)
-	} else if w != nil {
-		return fmt.Errorf("lease: %s: no lease is granted: %w", e.title, w)
+	default:
+		return fmt.Errorf("lease: %s: no lease is granted: %w", e.title, &w.UnavailableError)
 	}
-	return nil
 }
 
 // notGranted notes for Health that a session could not begin, and returns err.
 func (e *elector) notGranted(ctx context.Context, err error) error {
 	if ctx.Err() == nil { // else this server stops
-		since := time.Now()
+		now := &refusal{store.UnavailableError{Since: time.Now(), Err: err}, unavailable(e.backend) != nil}
 		if before := e.without.Load(); before != nil {
-			since = before.Since
+			now.Since = before.Since
 		}
-		e.without.Store(&store.UnavailableError{Since: since, Err: err})
+		e.without.Store(now)
 	}
 	return err
 }
@@ -295,7 +304,7 @@ func (e *elector) Run(ctx context.Context, work Work) error {
 
 // awaitClocks waits until the clocks agree, so that the leases are left to other servers.
 func (e *elector) awaitClocks(ctx context.Context) {
-	e.without.Store(&store.UnavailableError{Since: time.Now(), Err: errClocks})
+	e.without.Store(&refusal{UnavailableError: store.UnavailableError{Since: time.Now(), Err: errClocks}})
 	for ctx.Err() == nil {
 		before := e.clock.now()
 		e.pause(ctx, e.opts.TTL/3)

@@ -378,3 +378,57 @@ func TestPlacementThatIsGrantedNoLeaseIsNotHealthy(t *testing.T) {
 		}
 	})
 }
+
+// What a session met while the store did not answer is of the past once it answers: until the next try it was told
+// as a fault of its own, after the cure.
+func TestRefusalOfAnOutageEndsWithIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &illOrReadOnly{readOnly: readOnly{FullBackend: newBackend(t)}}
+		defer b.Close()
+		p, err := lease.NewSingleton(b, "job", &lease.Options{TTL: ttl, Server: "one", Logger: quiet})
+		if err != nil {
+			t.Fatal(err)
+		}
+		placed := p.(interface {
+			Health() error
+			Ready() error
+		})
+		down, refusal := &store.UnavailableError{Since: time.Now(), Err: errors.New("silent")}, errors.New("no answer")
+		b.ill.Store(down)
+		b.refusal.Store(&refusal)
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { // ended by stop, waited for below
+			ended <- p.Run(ctx, func(ctx context.Context, _ int) error { <-ctx.Done(); return nil })
+		}()
+		time.Sleep(ttl)
+		if err := placed.Health(); !errors.Is(err, down) {
+			t.Errorf("in the outage Health is %v, want %v", err, down)
+		}
+		b.ill.Store(nil)
+		if health, ready := placed.Health(), placed.Ready(); health != nil || ready != nil {
+			t.Errorf("after it, before the next try: Health is %v, Ready %v", health, ready)
+		}
+		time.Sleep(ttl)
+		if err := placed.Health(); !errors.Is(err, refusal) {
+			t.Errorf("of a store that answers and grants nothing: %v, want %v", err, refusal)
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// illOrReadOnly is a backend that grants no lease while there is a refusal, and says of itself what it is given.
+type illOrReadOnly struct {
+	readOnly
+	ill atomic.Pointer[store.UnavailableError]
+}
+
+func (b *illOrReadOnly) Health() error {
+	if err := b.ill.Load(); err != nil {
+		return err
+	}
+	return nil
+}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
+	"github.com/tendhq/tend/store/memory"
 )
 
 func sorted(s []string) string {
@@ -647,6 +648,57 @@ func TestCacheOfABackendThatDoesNotServeSaysSo(t *testing.T) {
 		f.fails(nil)
 		if s := c.Snapshot(); !s.Connected || s.Err != nil || s.LagRevisions != 0 || !s.LagSince.IsZero() || c.Ready() != nil || c.Health() != nil {
 			t.Errorf("once it serves again: %+v, ready %v, health %v", s, c.Ready(), c.Health())
+		}
+	})
+}
+
+// A store that only refuses writes can be read: the watch is open, and the cache is not of the past. It is
+// not well all the same, as no write succeeds.
+func TestCacheOfABackendThatRefusesWritesIsConnected(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, c := start(t, nil)
+		f.send(snapshot(5, put(at(1, "a"))), end(5))
+		m, err := memory.New(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		writes := store.NewWriteHealth(m, "10.0.0.1:5432", nil)
+		defer writes.Close()
+		writes.Committed(t.Context(), store.Txn{Ops: []store.Op{{Put: store.Bytes("1")}}}, errors.New("read-only"))
+		f.fails(writes.Health())
+		if s := c.Snapshot(); !s.Connected || s.Err != nil || !s.LagSince.IsZero() {
+			t.Errorf("the snapshot is %+v, want a cache that is connected", s)
+		}
+		for what, err := range map[string]error{"Ready": c.Ready(), "Health": c.Health()} {
+			if err == nil || strings.Count(err.Error(), "read-only") != 1 {
+				t.Errorf("%s is %v, want what the backend says, once", what, err)
+			}
+		}
+	})
+}
+
+// The error of a watch that broke while the backend did not answer is of the past once it answers: until the watch
+// was opened again it was told as a fault of its own, after the cure.
+func TestErrorOfAWatchInAnOutageEndsWithIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, c := start(t, nil)
+		f.send(snapshot(5, put(at(1, "a"))), end(5))
+		cut := errors.New("cut")
+		f.fails(&store.UnavailableError{Since: time.Now(), Err: errors.New("silent")})
+		f.send(cut)
+		synctest.Wait()
+		if s := c.Snapshot(); s.Connected || !errors.Is(s.Err, cut) {
+			t.Errorf("in the outage the snapshot is %+v", s)
+		}
+		f.fails(nil)
+		if s, err := c.Snapshot(), c.Health(); s.Connected || s.Err != nil || err != nil {
+			t.Errorf("after it, before the watch is opened again: %+v, health %v", s, err)
+		}
+		f.send(cut)
+		synctest.Wait()
+		if s := c.Snapshot(); s.Connected || !errors.Is(s.Err, cut) || c.Health() == nil {
+			t.Errorf("of a backend that answers and ends the watch: %+v, health %v", s, c.Health())
 		}
 	})
 }

@@ -15,6 +15,7 @@ type feed struct {
 	connected bool
 	since     time.Time // of the last turn of connected
 	err       error     // why it is not connected; nil before Run and after it
+	down      bool      // the backend did not serve when err came
 	snapshots int
 	restores  int
 	broken    uint64 // watches that ended and could be resumed
@@ -30,7 +31,13 @@ func (c *Cache[S, T]) Snapshot() introspect.Cache { return c.core.state() }
 
 func (c *core) state() introspect.Cache {
 	s := c.snapshot()
-	if u, ok := errors.AsType[*store.UnavailableError](store.Health(c.backend)); ok {
+	c.mu.RLock()
+	down := c.feed.down
+	c.mu.RUnlock()
+	switch u, ok := errors.AsType[*store.UnavailableError](store.Health(c.backend)); {
+	case !ok && down:
+		s.Err = nil // of before: the watch is about to be opened again
+	case ok && !introspect.RefusesWrites(u.Err):
 		addUnavailable(&s, u)
 	}
 	return s
@@ -88,6 +95,8 @@ func (c *core) health() error {
 	}
 	if !s.Connected && s.Err != nil {
 		reasons = append(reasons, fmt.Errorf("cache: %s has had no watch since %s: %w", s.Name, s.Since.Format(time.RFC3339), s.Err))
+	} else if err := c.ready(); err != nil { // it takes no writes
+		reasons = append(reasons, err)
 	}
 	if p := s.Shards; p != nil && len(p.Waiting) > 0 && time.Since(p.Since) > healthyWait {
 		reasons = append(reasons, fmt.Errorf("cache: %s waits for the objects of shards %v of %d since %s", s.Name, p.Waiting, p.Of, p.Since.Format(time.RFC3339)))
@@ -125,7 +134,7 @@ func (c *core) up() {
 	c.mu.Lock()
 	was, since := c.feed.err, c.feed.since
 	if !c.feed.connected {
-		c.feed.connected, c.feed.since, c.feed.err = true, time.Now(), nil
+		c.feed.connected, c.feed.since, c.feed.err, c.feed.down = true, time.Now(), nil, false
 	}
 	c.mu.Unlock()
 	if was != nil && c.opts.OnError == nil {
@@ -135,12 +144,13 @@ func (c *core) up() {
 
 func (c *core) down(err error) {
 	c.isUp = false
+	unserved := unavailable(store.Health(c.backend))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.feed.connected || c.feed.since.IsZero() {
 		c.feed.since = time.Now()
 	}
-	c.feed.connected, c.feed.err = false, err
+	c.feed.connected, c.feed.err, c.feed.down = false, err, unserved
 }
 
 // lost notes a watch that ended and is going to be opened again.

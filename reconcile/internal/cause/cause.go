@@ -3,20 +3,20 @@
 package cause
 
 import (
+	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/tendhq/tend/internal/introspect"
 )
 
 // Down says what a store that is unavailable for a reason has not done since a time.
 func Down(reason error, since string) string {
-	if strings.HasPrefix(reason.Error(), commitsFail) {
+	if introspect.RefusesWrites(reason) {
 		return "has taken no writes since " + since
 	}
 	return "has not answered since " + since
 }
-
-// commitsFail begins the reason of a store that answers and refuses writes, as store.WriteHealth gives it.
-const commitsFail = "commits fail: "
 
 // maxText is how many bytes of an error's text are looked at.
 const maxText = 500
@@ -40,8 +40,13 @@ var noAnswer = strings.NewReplacer(
 // have one name if they differ in numbers, in ids, in times or in the key, or in how they say that there
 // was no answer in time, or in why their keys wait since then ([SinceThen]). A status of HTTP counts as a word: the first of them is kept.
 func Of(text, key string) string {
-	var name strings.Builder
-	status := false
+	name, _ := words(text, key)
+	return name
+}
+
+// words gives the name of an error, and the first status of HTTP in it; "": there is none.
+func words(text, key string) (name, status string) {
+	var kept strings.Builder
 	text, _, _ = strings.Cut(text, SinceThen)
 	for word := range strings.FieldsFuncSeq(noAnswer.Replace(text[:min(len(text), maxText)]), func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_.:+", r)
@@ -51,17 +56,72 @@ func Of(text, key string) string {
 		case isPartOf(key, word), word == "":
 			continue
 		case !strings.ContainsAny(word, "0123456789"):
-		case !status && isStatus(word):
-			status = true
+		case status == "" && isStatus(word):
+			status = word
 		default:
 			continue
 		}
-		if name.Len() > 0 {
-			name.WriteByte(' ')
+		if kept.Len() > 0 {
+			kept.WriteByte(' ')
 		}
-		name.WriteString(word)
+		kept.WriteString(word)
 	}
-	return name.String()
+	return kept.String(), status
+}
+
+// Provider names the cause of an error with which a provider answers all calls alike, or none: bad credentials, an
+// error of its own, no connection. Two such errors have one name if host and words are the same, whatever
+// was called; where the text has no host, all of its words count. "": the error is about one object,
+// as that of a name that is taken, or no provider's.
+func Provider(text, key string) string {
+	if host, says := callOf(text); host != "" {
+		switch name, status := words(says, key); {
+		case ofAll(status), status == "" && isSilence(name):
+			return host + " " + name
+		case status != "":
+			return ""
+		}
+	}
+	if name, status := words(text, key); ofAll(status) {
+		return name
+	}
+	return ""
+}
+
+// callOf gives the host of the first URL in a text and what the text says after the URL; "": it has no URL.
+func callOf(text string) (host, says string) {
+	_, after, found := strings.Cut(text, "://")
+	if !found {
+		return "", ""
+	}
+	url := after
+	if end := strings.IndexFunc(after, func(r rune) bool { return unicode.IsSpace(r) || r == '"' }); end >= 0 {
+		url, says = after[:end], after[end:]
+	}
+	host, _, _ = strings.Cut(strings.TrimRight(url, ":,;)"), "/")
+	return host, says
+}
+
+// ofAll reports whether a status of HTTP is about the caller or the provider, and not about what was asked for.
+func ofAll(status string) bool {
+	switch status {
+	case "401", "403", "407", "429":
+		return true
+	}
+	return strings.HasPrefix(status, "5")
+}
+
+// silences are the words of errors for which a call has no answer.
+var silences = []string{"timeout", "refused", "reset", "no such host", "unreachable", "no route", "EOF", "certificate"}
+
+func isSilence(name string) bool {
+	return slices.ContainsFunc(silences, func(words string) bool { return strings.Contains(name, words) })
+}
+
+// Unauthorised reports whether an error says that the provider does not know the caller, or not any more.
+func Unauthorised(text string) bool {
+	_, status := words(text, "")
+	return status == "401"
 }
 
 // isPartOf reports whether a word is the key, its namespace or its name.

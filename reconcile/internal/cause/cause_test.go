@@ -62,3 +62,39 @@ func TestErrorsOfOneCauseHaveOneName(t *testing.T) {
 		t.Errorf("the name is %q, want %q", got, want)
 	}
 }
+
+// What a provider answers all calls alike has one name in all controllers, whatever was called.
+func TestErrorsOfOneProviderHaveOneName(t *testing.T) {
+	for _, c := range []struct {
+		what        string
+		text, other string
+		one         bool
+	}{
+		{"bad credentials", `GET https://cloud/db/a: 401 Unauthorized`, `LIST https://cloud/db?page=2: 401 Unauthorized`, true},
+		{"bad credentials at two providers", `GET https://cloud/db: 401 Unauthorized`, `GET https://dns/db: 401 Unauthorized`, false},
+		{"a port is of the host", `Get "http://10.0.0.7:80/a": EOF`, `Get "http://10.0.0.7:81/a": EOF`, false},
+		{"an answer without a host", "answered with status 401: 401 Unauthorized", "answered with status 401: 401 Unauthorized", true},
+		{"the words differ", "answered with status 401: NoSuchKey", "answered with status 401: Expired", false},
+		{"no connection", `Get "https://cloud/a": dial tcp 10.0.0.7:443: connect: connection refused`, `Post "https://cloud/b": dial tcp 10.0.0.8:443: connect: connection refused`, true},
+		{"no answer in time", `Get "https://cloud/a": context deadline exceeded`, `Get "https://cloud/b": net/http: request canceled (Client.Timeout exceeded while awaiting headers)`, true},
+		{"an error of the provider's own, of which one waits", "PUT https://cloud/a: 500", "PUT https://cloud/b: 500; since then throttled until then", true},
+	} {
+		name, other := cause.Provider(c.text, "a"), cause.Provider(c.other, "b")
+		if name == "" || other == "" || (name == other) != c.one {
+			t.Errorf("%s: %q is of %q, and %q of %q: one: want %t", c.what, c.text, name, c.other, other, c.one)
+		}
+	}
+	for what, text := range map[string]string{
+		"about one object":                   "PUT https://cloud/a: 409 Conflict",
+		"about one object of a telling name": "GET https://cloud/db/503: 404 Not Found",
+		"no provider's":                      "boom",
+		"a page to read":                     "size 0 is not allowed: see https://wiki/sizes",
+		"a number that is no status":         "limit of 10 databases",
+		"nothing":                            "",
+		"nothing after the host":             "https://",
+	} {
+		if got := cause.Provider(text, "a"); got != "" {
+			t.Errorf("%s: %q is of the provider %q, want none", what, text, got)
+		}
+	}
+}
