@@ -119,11 +119,11 @@ const downText = "the endpoint is down"
 // more, as when the account's keys went to another server, stays open.
 const downCounts = 10 * time.Minute
 
-// down is since when the endpoint is down; zero: it is not, as far as is known.
-func (b *budget) down() (since time.Time) {
+// down is since when the endpoint is down, and what its last call ended with; zero: it is not, as far as is known.
+func (b *budget) down() (since time.Time, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.downLocked()
+	return b.downLocked(), b.circuit.err
 }
 
 func (b *budget) downLocked() (since time.Time) {
@@ -259,6 +259,8 @@ type call struct {
 	left  time.Time
 	probe bool // of an open circuit
 	tight bool // the budget was used up when it left
+
+	says error // what it ended with, if the endpoint is down
 }
 
 // begin is asked just before a call leaves, which has been paid for.

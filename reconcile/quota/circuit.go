@@ -18,6 +18,7 @@ type circuit struct {
 	bad     int           // failures in a row while closed
 	changed time.Time     // when it last opened or closed
 	down    time.Time     // when a call last failed
+	err     error         // why it did
 }
 
 const (
@@ -35,7 +36,7 @@ func (c *circuit) probe(now time.Time) (until time.Time) {
 
 // failed notes a failure, and says whether it opened the circuit.
 func (c *circuit) failed(of call, now time.Time) (opened bool) {
-	c.down = now
+	c.down, c.err = now, of.says
 	if c.open || of.left.Before(c.changed) {
 		return false // also a probe that hung, and was overtaken by an answered one
 	}
@@ -54,7 +55,7 @@ func (c *circuit) answered(of call) (closed bool, after time.Duration) {
 		return false, 0 // it left before the circuit opened
 	}
 	was := c.open
-	c.open, c.bad = false, 0
+	c.open, c.bad, c.err = false, 0, nil
 	if was {
 		now := time.Now()
 		after, c.changed = now.Sub(c.changed), now

@@ -189,6 +189,7 @@ func (q *Quota) do(ctx context.Context, op Op, judge func(error) (v Verdict, say
 		return err // we hung up, which says nothing of the endpoint; nor does a panic
 	}
 	v, says := judge(err)
+	c.says = says
 	switch opened, closed, after := b.end(c, v); {
 	case opened:
 		q.logger.WarnContext(ctx, "quota: endpoint is down, and is asked by one call at a time until it answers", "budget", b.bucket.Name(), "err", store.Brief(says))

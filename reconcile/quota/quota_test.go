@@ -465,8 +465,8 @@ func TestBreakerIsLoggedWhenItOpensAndCloses(t *testing.T) {
 		for range 4 { // the fifth failure, and probes after 1 s, 2 s and 4 s
 			call(errDown)
 		}
-		if err := set.Health(); err == nil || !strings.Contains(err.Error(), "dns/read: the endpoint is down since") {
-			t.Errorf("Health is %v while the breaker is open", err)
+		if err := set.Health(); err == nil || !strings.Contains(err.Error(), "dns/read: the endpoint is down since") || !strings.HasSuffix(err.Error(), ": down") {
+			t.Errorf("Health is %v while the breaker is open, want since when and why", err)
 		}
 		call(nil) // after 8 s more
 		if err := set.Health(); err != nil {

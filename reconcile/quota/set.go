@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -88,7 +89,7 @@ func NewSet(o *Options) (*Set, error) {
 func (s *Set) String() string { return "quotas" }
 
 // Health returns why this server cannot become one of Options.Members, without which it makes
-// no calls, and which endpoints are down: their breakers are open, and a call has
+// no calls, and which endpoints are down, since when and why: their breakers are open, and a call has
 // failed within 10 minutes.
 func (s *Set) Health() error {
 	var ill []error
@@ -96,8 +97,12 @@ func (s *Set) Health() error {
 		ill = append(ill, s.o.Members.Health())
 	}
 	for _, b := range s.budgets() {
-		if since := b.down(); !since.IsZero() {
-			ill = append(ill, fmt.Errorf("quota: %s: %s since %s", b.bucket.Name(), downText, since.Format(time.RFC3339)))
+		if since, err := b.down(); !since.IsZero() {
+			why := ""
+			if err != nil { // in one line, for each of the endpoints has one
+				why = ": " + strings.Join(strings.Fields(store.Clip(err.Error())), " ")
+			}
+			ill = append(ill, fmt.Errorf("quota: %s: %s since %s%s", b.bucket.Name(), downText, since.Format(time.RFC3339), why))
 		}
 	}
 	return errors.Join(ill...)
