@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/internal/introspect"
+	"github.com/tendhq/tend/queue/ratelimit"
 	"github.com/tendhq/tend/store"
 )
 
@@ -113,18 +114,21 @@ func (s *slot[K]) condition() (r introspect.Run, running bool) {
 }
 
 // condition has an error if the source says so itself, if it is not running, and if the run
-// before ended with an error and this one is young.
+// before ended with an error and this one is young. One that was asked for a pause is well.
 func (f *feed[K]) condition() (c introspect.Source, err error) {
 	f.of.k.mu.Lock()
 	c = introspect.Source{Name: f.Name, Kind: f.kind, State: f.state.String(), Synced: f.synced, Since: f.began, Restarts: f.restarts, Skipped: f.skipped}
 	if !f.wellLocked() {
-		err, c.FailingSince = f.err, f.failing
+		err, c.FailingSince, c.Failed = f.err, f.failing, f.failed
 	}
 	f.of.k.mu.Unlock()
 	if err == nil {
 		return c, nil
 	}
-	c.Error = textOf(err) // without the lock: it may be user code
+	c.Error, c.Throttled = textOf(err), ratelimit.IsThrottled(err) // without the lock: it may be user code
+	if c.Throttled {
+		return c, nil
+	}
 	return c, fmt.Errorf("source %q: %w", f.Name, err)
 }
 

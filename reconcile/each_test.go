@@ -433,3 +433,46 @@ func TestListThatIsThrottledIsAskedWhenTheCloudSaid(t *testing.T) {
 		expect(t, "lists after it", asked.Load(), 2)
 	})
 }
+
+// To be asked for a pause is no failure of a list, as of a run: a list that a cloud throttled made its controller ill, and
+// paged after a minute.
+func TestListThatIsThrottledIsNoIllness(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		logger, lines := quiet()
+		var says atomic.Pointer[error]
+		c := must[*reconcile.Controller[string]](t)(reconcile.Each("things", time.Minute, func(context.Context) (map[string]int, error) {
+			if err := says.Load(); err != nil {
+				return nil, *err
+			}
+			return map[string]int{"a": 1}, nil
+		}, func(context.Context, string, *int) (result, error) { return result{}, nil }, &reconcile.Options[string]{Logger: logger}))
+		start(t, c)
+		rest(time.Second)
+		throttled := error(ratelimit.Throttled(nil, time.Now().Add(2*time.Minute), errors.New("429")))
+		says.Store(&throttled)
+		began := time.Now()
+		rest(time.Minute)
+		if err := c.Health(); err != nil {
+			t.Errorf("Health is %v while the list waits as it was asked to", err)
+		}
+		s := c.Snapshot().Sources[0]
+		if !s.Throttled || !strings.Contains(s.Error, "429") || s.FailingSince.Before(began) || s.Failed.Before(s.FailingSince) {
+			t.Errorf("the source is %+v, want one that is throttled, and since when", s)
+		}
+		says.Store(&errBoom)
+		rest(2 * time.Minute)
+		if err := c.Health(); !errors.Is(err, errBoom) {
+			t.Errorf("Health is %v, want the failure", err)
+		}
+		if s := c.Snapshot().Sources[0]; s.Throttled || !s.Failed.After(s.FailingSince) {
+			t.Errorf("the source is %+v, want one that fails", s)
+		}
+		says.Store(nil)
+		rest(time.Minute)
+		if err := c.Health(); err != nil {
+			t.Errorf("Health is %v after a list that succeeded", err)
+		}
+		expect(t, "lines about the pause", strings.Count(lines.String(), "429"), 0)
+		expect(t, "lines about the failure", strings.Count(lines.String(), "source failed"), 1)
+	})
+}

@@ -21,7 +21,7 @@ import (
 //
 // It is synced after the first list that succeeded. A list that fails takes no
 // key for gone: it is reported and tried again with a backoff (500 ms to 1 min,
-// never later than the interval), and not before the time of a ratelimit.Throttled, which pauses its
+// never later than the interval), and not before the time of a ratelimit.Throttled, which is no illness and pauses its
 // bucket as that of a run does. A key that the latest list does not have is gone for
 // Options.Resync, unless another source knows it. What vanishes while the process is down, or
 // while the key's shard is on its way from one server to another, is not noticed. Watch

@@ -12,6 +12,7 @@ import (
 	"github.com/tendhq/tend/internal/contain"
 	"github.com/tendhq/tend/internal/sleep"
 	"github.com/tendhq/tend/queue"
+	"github.com/tendhq/tend/queue/ratelimit"
 	"github.com/tendhq/tend/store"
 )
 
@@ -47,6 +48,7 @@ type feed[K comparable] struct {
 	began      time.Time // its present run
 	err        error     // why it is not well
 	failing    time.Time // since when err is not nil; of an err that counts no more: of the past
+	failed     time.Time // when err came
 	told       bool      // err comes from the source itself, which goes on
 	complaints int       // how often in a row it has said so
 	synced     bool
@@ -341,15 +343,17 @@ func (f *feed[K]) wellLocked() bool {
 
 // failsLocked notes why the source is not well, and since when.
 func (f *feed[K]) failsLocked(err error) {
+	now := time.Now()
 	if f.wellLocked() {
-		f.failing = time.Now()
+		f.failing = now
 	}
-	f.err = err
+	f.err, f.failed = err, now
 }
 
-// fail reports a failure of the source, after so many others in a row.
+// fail reports a failure of the source, after so many others in a row. To be asked for a pause is none
+// that needs a line.
 func (f *feed[K]) fail(err error, before int) {
-	f.of.k.report(Failure[K]{Controller: f.of.k.name, Source: f.Name, Attempt: before, Err: err}, before > 0)
+	f.of.k.report(Failure[K]{Controller: f.of.k.name, Source: f.Name, Attempt: before, Err: err}, before > 0 || ratelimit.IsThrottled(err))
 }
 
 // Add implements Sink. A key of another server is dropped: the server that gets its shard
@@ -375,8 +379,11 @@ func (f *feed[K]) Failed(err error) {
 	err = contain.Check(err)
 	f.of.k.mu.Lock()
 	before := f.complaints
-	if f.complaints++; err == nil {
+	switch {
+	case err == nil:
 		f.complaints = 0
+	case !ratelimit.IsThrottled(err):
+		f.complaints++
 	}
 	f.failsLocked(err)
 	f.told = err != nil
