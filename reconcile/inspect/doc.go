@@ -12,10 +12,11 @@
 //     whose key failed last is failing, whatever is stored. See [States].
 //   - A cause is all failures of one controller whose errors differ in numbers, ids and keys only.
 //     It has how many there are, since when, an example, what waits for them, and the commands
-//     that apply. What needs a person comes first.
+//     that apply. What needs a person comes first. Where a provider answers all calls alike, or none, it is
+//     one cause of all controllers and lists that meet it.
 //   - Beneath all are the store, leases, caches, quotas, workers and sources. While a store does
 //     not answer, what follows from that is not told again: keys that fail for it are counted at
-//     its cause.
+//     its cause. Once it answers, what failed before is no cause: it waits for its next try.
 //
 // # What it promises
 //

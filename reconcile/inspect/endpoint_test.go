@@ -21,7 +21,7 @@ import (
 func TestEndpointThatQuotaSaysIsDownIsTheCause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		silent := slog.New(slog.DiscardHandler)
-		broken := errors.New("broken")
+		broken := errors.New("PUT https://dns:\n503")
 		limits := quota.Limits{Read: quota.Rate{PerSecond: 100}, Judge: func(err error) quota.Verdict { return quota.Verdict{Down: err != nil} }}
 		set, err := quota.NewSet(&quota.Options{Logger: silent, Limits: func(quota.Name) (quota.Limits, error) { return limits, nil }})
 		if err != nil {
@@ -64,7 +64,7 @@ func TestEndpointThatQuotaSaysIsDownIsTheCause(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(v.Causes) == 0 || !strings.Contains(v.Causes[0].Why, "dns/read: the endpoint is down since") || v.Causes[0].HoldsUp["mail"] == 0 ||
+		if len(v.Causes) == 0 || !strings.Contains(v.Causes[0].Why, "dns/read: the endpoint is down since") || !strings.HasSuffix(v.Causes[0].Why, ": PUT https://dns: 503") || v.Causes[0].Since.IsZero() || v.Causes[0].HoldsUp["mail"] == 0 ||
 			len(v.Causes[0].Do) != 1 || !strings.HasPrefix(v.Causes[0].Do[0], "mend the endpoint") {
 			t.Errorf("the causes are %+v", v.Causes)
 		}

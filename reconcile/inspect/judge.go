@@ -49,6 +49,8 @@ type storeFacts struct {
 	name string
 	down *store.UnavailableError // nil: it answers
 	warn string                  // it answers still, and a person has to act; empty: it warns of nothing
+	back time.Time               // when it was first seen to answer again; zero: it was not seen down
+	left int                     // keys that failed for it before that, and wait for their next try
 }
 
 // keyFact is what a key says of its object.
@@ -64,8 +66,7 @@ type judging struct {
 	down string // what is said of a store that does not answer
 	// storeCause is that store's: keys that fail for it are counted there.
 	storeCause *Cause
-	storeSays  string   // what its errors begin with: the name of its package
-	endpoints  []*Cause // those of quotas that do not answer
+	endpoints  map[string]*Cause // those of quotas that do not answer, by the name of the budget
 	causes     map[string]*Cause
 	keys       map[string]map[string]keyFact // by kind and printed key
 	waits      []waiter
@@ -87,7 +88,7 @@ const (
 
 // judge is pure: the same facts make the same verdict.
 func judge(f *facts) *Verdict {
-	j := &judging{facts: f, v: &Verdict{At: f.at, States: map[string]int{}, Kinds: []Kind{}, Causes: []Cause{}, Under: []Part{}}, causes: map[string]*Cause{}, keys: map[string]map[string]keyFact{}}
+	j := &judging{facts: f, v: &Verdict{At: f.at, States: map[string]int{}, Kinds: []Kind{}, Causes: []Cause{}, Under: []Part{}}, causes: map[string]*Cause{}, endpoints: map[string]*Cause{}, keys: map[string]map[string]keyFact{}}
 	j.storesDown()
 	j.endpointsDown()
 	for i := range f.controllers {
@@ -96,6 +97,7 @@ func judge(f *facts) *Verdict {
 	for i := range f.kinds {
 		j.kind(&f.kinds[i])
 	}
+	j.joinProviders()
 	j.dependants()
 	j.rest()
 	j.underneath()
@@ -106,7 +108,7 @@ func judge(f *facts) *Verdict {
 // named gives the cause of that name, and makes it of one if it is new.
 func (j *judging) named(name string, one Cause) *Cause {
 	if len(j.causes) >= maxNames && j.causes[name] == nil {
-		name = one.Controller + "\x00" + one.Kind + "\x00" + one.What // of the others together
+		name, one.provider = one.Controller+"\x00"+one.Kind+"\x00"+one.What, "" // of the others together
 	}
 	c := j.causes[name]
 	if c == nil {
@@ -119,7 +121,7 @@ func (j *judging) named(name string, one Cause) *Cause {
 
 // whats are the causes in the order in which they are told: what needs a person comes first.
 var whats = []string{
-	whatStore, whatStuck, whatGivenUp, whatEnded, whatHeld, whatPanics, whatFails, whatCannotList, whatSource, whatIll, whatUndecodable,
+	whatStore, whatStuck, whatGivenUp, whatEnded, whatHeld, whatPanics, whatFails, whatCannotList, whatSource, whatThrottled, whatIll, whatUndecodable,
 	whatLeftAlone, whatDeletion, whatWaits, whatBusy, whatNoWorkers, whatSlowed, whatPaused, whatNotSynced,
 }
 
@@ -133,6 +135,7 @@ const (
 	whatFails       = "fails"
 	whatCannotList  = "cannot be listed"
 	whatSource      = "source fails"
+	whatThrottled   = "source is throttled"
 	whatIll         = "is not well"
 	whatUndecodable = "cannot be decoded"
 	whatLeftAlone   = "left alone"
@@ -159,12 +162,12 @@ func (c *Cause) seen(key string, since, next time.Time) (example bool) {
 	return example
 }
 
-// holdUp counts one more object of a kind that waits for the cause to end.
-func (c *Cause) holdUp(kind string) {
+// holdUp counts n more objects of a kind that wait for the cause to end.
+func (c *Cause) holdUp(kind string, n int) {
 	if c.HoldsUp == nil {
 		c.HoldsUp = map[string]int{}
 	}
-	c.HoldsUp[kind]++
+	c.HoldsUp[kind] += n
 }
 
 func (c *Cause) begin(since time.Time) {
@@ -177,11 +180,11 @@ func (c *Cause) begin(since time.Time) {
 func (j *judging) ofKey(c *introspect.Controller, k *reconcile.KeySnapshot, state string) *Cause {
 	one := Cause{What: whatFails, Why: k.Error, Grave: true, Controller: c.Name, Kind: c.Kind, Do: []string{"why", "kick"}}
 	if state == failing && j.ofStore(k.Error) {
-		j.storeCause.holdUp(cmp.Or(c.Kind, c.Name))
+		j.storeCause.holdUp(cmp.Or(c.Kind, c.Name), 1)
 		return j.storeCause
 	}
 	if down := j.endpointOf(k.Error); state == failing && down != nil {
-		down.holdUp(cmp.Or(c.Kind, c.Name))
+		down.holdUp(cmp.Or(c.Kind, c.Name), 1)
 		return down
 	}
 	switch {
@@ -194,7 +197,13 @@ func (j *judging) ofKey(c *introspect.Controller, k *reconcile.KeySnapshot, stat
 	case k.Panicked:
 		one.What, one.Do = whatPanics, []string{"why", mendProgram}
 	}
-	found := j.named(c.Name+"\x00"+one.What+"\x00"+cause.Of(k.Error, k.Key), one)
+	name := c.Name + "\x00" + one.What + "\x00" + cause.Of(k.Error, k.Key)
+	if one.What == whatFails && j.causes[name] == nil {
+		if one.provider = cause.Provider(k.Error, k.Key); cause.Unauthorised(k.Error) {
+			one.Do = []string{"why", renewCredentials, "kick"}
+		}
+	}
+	found := j.named(name, one)
 	since := k.FailingSince
 	if since.IsZero() {
 		since = k.Since
@@ -204,6 +213,9 @@ func (j *judging) ofKey(c *introspect.Controller, k *reconcile.KeySnapshot, stat
 	}
 	return found
 }
+
+// renewCredentials is what to do about a provider that knows the caller no more.
+const renewCredentials = "renew the credentials"
 
 // mendProgram is what to do about panics: each try is another one.
 const mendProgram = "roll back, or mend the program: the stack is in the log"
@@ -248,7 +260,10 @@ func (j *judging) controller(c *controllerFacts) {
 		if k.State == queue.StateReady.String() || k.State == queue.StateRunning.String() {
 			c.told++
 		}
-		if state := keyState(k, false); state != "" {
+		if at := ofThePast(&k, j.stores); at >= 0 {
+			j.stores[at].left++
+		}
+		if state := stateOfKey(&k, j.stores); state != "" {
 			j.join(c.snap.Kind, k.Key, keyFact{state, j.ofKey(&c.snap, &k, state)})
 		}
 	}
@@ -277,8 +292,8 @@ func (j *judging) ofController(c *controllerFacts) {
 		return
 	}
 	for _, x := range s.Sources {
-		if x.Error != "" && !j.follows(x.Error) {
-			say(whatSource, x.Name+": "+x.Error, true, x.FailingSince, "mend what it lists, nothing else")
+		if x.Error != "" && !j.follows(x.Error) && before(x.Error, x.Failed, j.stores) < 0 {
+			j.source(s, &x)
 		}
 	}
 	for text := range strings.Lines(s.Error) {
@@ -319,6 +334,21 @@ func unsyncedSince(s *introspect.Controller) (first time.Time) {
 	return first
 }
 
+// source judges a source whose last list failed, or was refused for a time.
+func (j *judging) source(s *introspect.Controller, x *introspect.Source) {
+	one := Cause{
+		What: whatSource, Why: x.Name + ": " + x.Error, Grave: true, Controller: s.Name, Since: x.FailingSince,
+		Do: []string{"mend what it lists, nothing else"}, provider: cause.Provider(x.Error, ""),
+	}
+	if cause.Unauthorised(x.Error) {
+		one.Do = []string{renewCredentials}
+	}
+	if x.Throttled {
+		one.What, one.Grave, one.Do, one.provider = whatThrottled, j.at.Sub(x.FailingSince) > graveWait, []string{"ask less often, or for more quota"}, ""
+	}
+	j.named(s.Name+"\x00"+one.What+"\x00"+one.Why, one)
+}
+
 // toldBySource reports whether a line of a controller's error is the rest of a source's.
 func (j *judging) toldBySource(s *introspect.Controller, text string) bool {
 	return slices.ContainsFunc(s.Sources, func(x introspect.Source) bool { return strings.Contains(x.Error, text) })
@@ -333,11 +363,15 @@ func (j *judging) follows(text string) bool {
 
 // ofStore reports whether the store that is down says an error, or is what it is about.
 func (j *judging) ofStore(err string) bool {
-	if j.down == "" {
-		return false
-	}
+	return j.down != "" && saysStore(j.storeCause.Kind, err)
+}
+
+// saysStore reports whether a store of this name says an error, or is what it is about.
+func saysStore(name, err string) bool {
+	says := name + ":"
+	says = says[:strings.IndexAny(says, " :")] + ": " // what its errors begin with: the name of its package
 	for at := err; ; {
-		before, after, found := strings.Cut(at, j.storeSays+": ")
+		before, after, found := strings.Cut(at, says)
 		switch {
 		case !found:
 			return strings.Contains(err, unavailable)

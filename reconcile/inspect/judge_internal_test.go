@@ -98,6 +98,13 @@ func runs(keys ...reconcile.KeySnapshot) controllerFacts {
 	}
 }
 
+// polls is a controller "poll" of no kind, with a source.
+func polls(s introspect.Source) controllerFacts {
+	return edited(runs(), func(c *controllerFacts) {
+		c.snap.Name, c.snap.Kind, c.snap.Sources = "poll", "", []introspect.Source{s}
+	})
+}
+
 func edited(c controllerFacts, edit func(*controllerFacts)) controllerFacts {
 	edit(&c)
 	return c
@@ -312,10 +319,116 @@ func TestVerdicts(t *testing.T) {
 			},
 			NotWell, "Not well. 4 causes; 1 needs a person.",
 			[]string{
-				"is not well: quota: s3/read: the endpoint is down since 2026-03-04T23:30:00Z | quotas | holds up 1 of db | - | mend the endpoint or the way to it, nothing else",
+				"is not well: quota: s3/read: the endpoint is down since 2026-03-04T23:30:00Z | quotas | holds up 1 of db | - | mend the endpoint or the way to it, nothing else | 23:30:00",
 				"given up: size 0 | 1 of db | - | g | edit,kick | 23:12:00",
 				"fails: GET a: timeout | 2 of db | - | a | why,kick | 23:12:00",
 				"is not well: tired | other | - | - | ",
+			},
+		},
+		{
+			"what an endpoint answers is told with it, in each controller",
+			facts{
+				checks: []reconcile.Check{{Name: "quotas", Reason: "quota: s3/read: the endpoint is down since 2026-03-04T23:30:00Z: PUT https://s3/z: 500 Oops\n" +
+					"quota: s3/write: the endpoint is down since 2026-03-04T23:31:00Z: PUT https://s3/y: 500 Oops\n" +
+					"quota: dns/read: the endpoint is down since 2026-03-04T23:35:00Z: EOF\nthis server is no member"}},
+				controllers: []controllerFacts{
+					runs(
+						key("a", queue.StateBackingOff, "GET https://s3/a: 500 Oops"), key("b", queue.StateBackingOff, "PUT https://s3/b: 500 Oops"),
+						key("c", queue.StateBackingOff, "GET c: timeout; since then throttled: quota: no budget: s3/write: the endpoint is down"),
+						key("d", queue.StateBackingOff, "GET https://other/d: 500 Oops"),
+					),
+					polls(introspect.Source{Name: "list", Synced: true, Error: "LIST https://s3/?page=7: 500 Oops", FailingSince: ago(5 * time.Minute)}),
+				},
+			},
+			NotWell, "Not well. 4 causes.",
+			[]string{
+				"is not well: quota: s3/read: the endpoint is down since 2026-03-04T23:30:00Z: PUT https://s3/z: 500 Oops | quotas, controller poll | holds up 3 of db | - | mend the endpoint or the way to it, nothing else | 23:12:00",
+				"is not well: quota: dns/read: the endpoint is down since 2026-03-04T23:35:00Z: EOF | quotas | - | - | mend the endpoint or the way to it, nothing else | 23:35:00",
+				"fails: GET https://other/d: 500 Oops | 1 of db | - | d | why,kick | 23:12:00",
+				"is not well: this server is no member | quotas | - | - | ",
+			},
+		},
+		{
+			"credentials that expired are one cause, whatever they are used for",
+			facts{
+				controllers: []controllerFacts{
+					runs(key("a", queue.StateBackingOff, "GET https://cloud/db/a: 401 Unauthorized")),
+					edited(runs(key("r", queue.StateBackingOff, "GET https://cloud/role/r: 401 Unauthorized"), key("s", queue.StateBackingOff, "PUT https://cloud/role/s: 401 Unauthorized")), func(c *controllerFacts) { c.snap.Name, c.snap.Kind = "roles", "role" }),
+					polls(introspect.Source{Name: "list", Synced: true, Error: "LIST https://cloud: 401 Unauthorized", FailingSince: ago(30 * time.Minute)}),
+				},
+				kinds: []kindFacts{listed(object("a", "unready"), object("w", "unready"))},
+				needs: needs(map[string]string{"w": "a NotReady"}),
+			},
+			NotWell, "Not well. 2 of 2 objects are not as declared, for 30 min. 1 cause.",
+			[]string{"fails: GET https://cloud/role/r: 401 Unauthorized | 2 of role, 1 of db, controller poll | holds up 1 of db | r | why,renew the credentials,kick | 23:10:00"},
+		},
+		{
+			"lists of several controllers that one provider refuses",
+			facts{controllers: []controllerFacts{
+				polls(introspect.Source{Name: "list", Synced: true, Error: "answered with status 401: Expired", FailingSince: ago(time.Minute)}),
+				edited(polls(introspect.Source{Name: "names", Synced: true, Error: "answered with status 401: Expired", FailingSince: ago(time.Minute)}), func(c *controllerFacts) { c.snap.Name = "users" }),
+			}},
+			NotWell, "Not well. 1 cause.",
+			[]string{"source fails: list: answered with status 401: Expired | controller poll, controller users | - | - | renew the credentials | 23:39:00"},
+		},
+		{
+			"what is wrong with one object each is no cause of all",
+			facts{controllers: []controllerFacts{
+				runs(key("a", queue.StateBackingOff, "PUT https://cloud/a: 409 Conflict")),
+				edited(runs(key("r", queue.StateBackingOff, "PUT https://cloud/r: 409 Conflict")), func(c *controllerFacts) { c.snap.Name, c.snap.Kind = "roles", "role" }),
+			}},
+			NotWell, "Not well. 2 causes.",
+			[]string{
+				"fails: PUT https://cloud/a: 409 Conflict | 1 of db | - | a | why,kick | 23:12:00",
+				"fails: PUT https://cloud/r: 409 Conflict | 1 of role | - | r | why,kick | 23:12:00",
+			},
+		},
+		{
+			"a list that was asked for a pause",
+			facts{controllers: []controllerFacts{polls(introspect.Source{Name: "list", Synced: true, Throttled: true, Error: "answered with status 429", FailingSince: ago(time.Minute)})}},
+			UnderWay, "Under way. 1 cause.",
+			[]string{"source is throttled: list: answered with status 429 | controller poll | - | - | ask less often, or for more quota | 23:39:00"},
+		},
+		{
+			"a list that is asked for a pause again and again",
+			facts{controllers: []controllerFacts{polls(introspect.Source{Name: "list", Synced: true, Throttled: true, Error: "answered with status 429", FailingSince: ago(time.Hour)})}},
+			NotWell, "Not well. 1 cause.",
+			[]string{"source is throttled: list: answered with status 429 | controller poll | - | - | ask less often, or for more quota | 22:40:00"},
+		},
+		{
+			"a store that is back",
+			facts{
+				stores: []storeFacts{{name: "etcd e1", back: ago(2 * time.Minute)}},
+				controllers: []controllerFacts{
+					runs(
+						with(key("a", queue.StateBackingOff, "etcd: get: no answer"), func(k *reconcile.KeySnapshot) { k.Since = ago(3 * time.Minute) }),
+						with(key("b", queue.StateRunning, "write: "+down.Error()), func(k *reconcile.KeySnapshot) { k.Since = ago(time.Second) }),
+					),
+					polls(introspect.Source{Name: "list", Synced: true, Error: down.Error(), FailingSince: ago(time.Hour), Failed: ago(3 * time.Minute)}),
+				},
+				kinds: []kindFacts{listed(object("a", "unready"), object("b", "ready"))},
+			},
+			UnderWay, "Under way. 1 of 2 objects is not as declared yet: 1 waiting.", nil,
+		},
+		{
+			"what fails for a store that is back, and what failed for another reason",
+			facts{
+				stores: []storeFacts{{name: "etcd e1", back: ago(2 * time.Minute)}},
+				controllers: []controllerFacts{
+					runs(
+						key("a", queue.StateBackingOff, "etcd: get: no answer"), // a minute ago
+						with(key("b", queue.StateBackingOff, "boom"), func(k *reconcile.KeySnapshot) { k.Since = ago(3 * time.Minute) }),
+						with(key("g", queue.StateParked, "etcd: too large"), func(k *reconcile.KeySnapshot) { k.Since = ago(3 * time.Minute) }),
+					),
+					polls(introspect.Source{Name: "list", Synced: true, Error: down.Error(), FailingSince: ago(time.Hour), Failed: ago(time.Second)}),
+				},
+			},
+			NotWell, "Not well. 4 causes; 1 needs a person.",
+			[]string{
+				"given up: etcd: too large | 1 of db | - | g | edit,kick | 23:12:00",
+				"fails: boom | 1 of db | - | b | why,kick | 23:12:00",
+				"fails: etcd: get: no answer | 1 of db | - | a | why,kick | 23:12:00",
+				"source fails: list: " + down.Error() + " | controller poll | - | - | mend what it lists, nothing else | 22:40:00",
 			},
 		},
 		{
@@ -629,6 +742,22 @@ func TestUnderneath(t *testing.T) {
 			"a store that is down",
 			facts{stores: []storeFacts{{name: "memory", down: down}}, caches: []introspect.Cache{{Name: "db", Synced: true}}},
 			[]string{"not well store: memory has not answered since 23:20:00", "not well caches: as of when the store last answered"},
+		},
+		{
+			"a store that only refuses writes, whose caches follow it",
+			facts{
+				stores: []storeFacts{{name: "memory", down: &store.UnavailableError{Since: down.Since, Err: errors.New("commits fail: no space")}}},
+				caches: []introspect.Cache{{Name: "db", Synced: true, Connected: true}},
+			},
+			[]string{"not well store: memory has taken no writes since 23:20:00", "well caches: 1 cache connected"},
+		},
+		{
+			"a store that is back, for which keys failed",
+			facts{
+				stores:      []storeFacts{{name: "memory", back: ago(time.Second)}},
+				controllers: []controllerFacts{runs(key("a", queue.StateBackingOff, "memory: no answer"))},
+			},
+			[]string{"under way store: memory answers again, 1 key that failed for it waits for its next try", "well leases: none needed", "well workers: 0 of 4 are busy"},
 		},
 		{
 			"leases that a store that is down has ended",

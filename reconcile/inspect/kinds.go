@@ -193,7 +193,7 @@ func (j *judging) dependants() {
 				continue
 			}
 			if c := j.rootOf(n, w, memo, 0); c != nil {
-				c.holdUp(w.kind)
+				c.holdUp(w.kind, 1)
 			}
 			break // it is counted once
 		}
@@ -226,6 +226,9 @@ func (j *judging) rootOf(n need, w waiter, memo map[need]*Cause, depth int) *Cau
 	}
 	memo[n] = nil // of a circle
 	c := j.keys[n.kind][n.key.String()].cause
+	for c != nil && c.joined != nil {
+		c = c.joined
+	}
 	if c == nil && n.unmet == "NotFound" {
 		j.waitsFor(w, n.kind+" "+n.key.String(), n.kind+" "+n.key.String()+" does not exist")
 		delete(memo, n)

@@ -37,9 +37,12 @@ type Looker struct {
 
 	making chan struct{} // capacity 1: one verdict at a time is enough
 
-	mu   sync.Mutex // guards what follows
-	last *Verdict
-	next time.Time // until then the last one is good enough
+	back map[store.Backend]time.Time // when it was first seen to answer again; zero: it was down last; guarded by making
+
+	mu     sync.Mutex // guards what follows
+	last   *Verdict
+	stores []storeFacts // as of the last one
+	next   time.Time    // until then the last one is good enough
 }
 
 // New makes a Looker for what m runs, also for what is registered later. o may be nil. It fails on
@@ -48,7 +51,7 @@ func New(m *reconcile.Manager, o *Options) (*Looker, error) {
 	if m == nil {
 		return nil, errors.New("inspect: New: nil Manager")
 	}
-	l := &Looker{m: m, making: make(chan struct{}, 1)}
+	l := &Looker{m: m, making: make(chan struct{}, 1), back: map[store.Backend]time.Time{}}
 	if o != nil {
 		l.o = *o
 	}
@@ -97,7 +100,8 @@ func (l *Looker) Look(ctx context.Context) (*Verdict, error) {
 	}
 	lists, cancel := context.WithTimeoutCause(ctx, listTime(ctx, began), errSlowList)
 	defer cancel()
-	v := judge(l.gather(ctx, lists, began))
+	f := l.gather(ctx, lists, began)
+	v := judge(f)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -106,7 +110,7 @@ func (l *Looker) Look(ctx context.Context) (*Verdict, error) {
 		next = began.Add(min(10*took, longest))
 	}
 	l.mu.Lock()
-	l.last, l.next = v, next
+	l.last, l.stores, l.next = v, f.stores, next
 	l.mu.Unlock()
 	return v, nil
 }
@@ -144,6 +148,9 @@ func (v *Verdict) stateOf(o objects.Object, key string) string {
 // runs it is what is stored that tells.
 func (l *Looker) StateOf(ctx context.Context, o objects.Object) string {
 	printed, key, elsewhere := o.Key().String(), "", false
+	l.mu.Lock()
+	last, stores := l.last, l.stores
+	l.mu.Unlock()
 	for _, r := range l.m.Runners() {
 		c, ok := reconcile.Inspect(r)
 		if !ok {
@@ -154,8 +161,10 @@ func (l *Looker) StateOf(ctx context.Context, o objects.Object) string {
 			continue
 		}
 		isStuck := slices.ContainsFunc(snap.Running, func(r introspect.Run) bool { return r.Stuck && slices.Contains(r.Keys, printed) })
-		if k, ok := c.Key(ctx, printed); ok {
-			key = worse(key, keyState(k, isStuck))
+		if k, ok := c.Key(ctx, printed); ok && isStuck {
+			key = stuck
+		} else if ok {
+			key = worse(key, stateOfKey(&k, stores))
 		} else if lease, ok := c.LeaseOf(ctx, printed); ok && !lease.Running {
 			elsewhere = true
 		}
@@ -164,9 +173,6 @@ func (l *Looker) StateOf(ctx context.Context, o objects.Object) string {
 		state, _ := stateOf(o, key)
 		return state
 	}
-	l.mu.Lock()
-	last := l.last
-	l.mu.Unlock()
 	return last.stateOf(o, key)
 }
 
@@ -174,6 +180,9 @@ func (l *Looker) StateOf(ctx context.Context, o objects.Object) string {
 // objects are left out.
 func (l *Looker) keys(ctx context.Context, kind string) (map[string]string, error) {
 	all := map[string]string{}
+	l.mu.Lock()
+	stores := l.stores
+	l.mu.Unlock()
 	for _, r := range l.m.Runners() {
 		c, ok := reconcile.Inspect(r)
 		if !ok {
@@ -187,7 +196,7 @@ func (l *Looker) keys(ctx context.Context, kind string) (map[string]string, erro
 			if err != nil && !errors.Is(err, errTooMany) {
 				return nil, err
 			}
-			if state := keyState(k, false); err == nil && state != "" {
+			if state := stateOfKey(&k, stores); err == nil && state != "" {
 				all[k.Key] = worse(all[k.Key], state)
 			}
 		}
@@ -268,7 +277,9 @@ func (l *Looker) gather(ctx, lists context.Context, now time.Time) *facts {
 			told["cache "+c.Name()] = true
 			if b := c.Backend(); b != nil && reflect.ValueOf(b).Comparable() && !stores[b] {
 				stores[b] = true
-				f.stores = append(f.stores, storeOf(b))
+				s := storeOf(b)
+				s.back = l.backOf(b, s.down != nil, now)
+				f.stores = append(f.stores, s)
 			}
 		}
 		if c, ok := r.(interface{ Snapshot() introspect.Cache }); ok {
@@ -294,6 +305,20 @@ func (l *Looker) gather(ctx, lists context.Context, now time.Time) *facts {
 		f.held = l.o.Held()
 	}
 	return f
+}
+
+// backOf is since when a backend that was seen down answers again; zero: it does not, or was not seen down.
+func (l *Looker) backOf(b store.Backend, down bool, now time.Time) time.Time {
+	back, seen := l.back[b]
+	switch {
+	case down:
+		back = time.Time{}
+		l.back[b] = back
+	case seen && back.IsZero():
+		back = now
+		l.back[b] = back
+	}
+	return back
 }
 
 // storeOf asks a backend how it is. One that has no String has the name of its package.

@@ -3,6 +3,7 @@ package inspect
 import (
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/tendhq/tend/internal/declared"
 	"github.com/tendhq/tend/queue"
@@ -58,6 +59,34 @@ func keyState(k reconcile.KeySnapshot, isStuck bool) string {
 		return waiting // it asked to be run again
 	}
 	return ""
+}
+
+// stateOfKey is keyState of a key that is not stuck, but for one that failed for a store that answers again: it
+// waits for its next try.
+func stateOfKey(k *reconcile.KeySnapshot, all []storeFacts) string {
+	if ofThePast(k, all) >= 0 {
+		return waiting
+	}
+	return keyState(*k, false)
+}
+
+// ofThePast gives the store for which a key failed, that answers again, and for which the key has not been tried since; -1: there is none.
+func ofThePast(k *reconcile.KeySnapshot, all []storeFacts) int {
+	if keyState(*k, false) != failing {
+		return -1
+	}
+	at := k.Since // of its last try, if it waits for the next one
+	if k.State != queue.StateBackingOff.String() {
+		at = time.Time{} // the next one has begun, or is about to
+	}
+	return before(k.Error, at, all)
+}
+
+// before gives the store that says an error, and that answers again since a later time; -1: there is none.
+func before(err string, at time.Time, all []storeFacts) int {
+	return slices.IndexFunc(all, func(s storeFacts) bool {
+		return s.down == nil && at.Before(s.back) && saysStore(s.name, err)
+	})
 }
 
 // standOffs are the reasons with which packages external and lifecycle leave an object alone

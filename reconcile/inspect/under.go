@@ -1,9 +1,12 @@
 package inspect
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tendhq/tend/internal/introspect"
 	"github.com/tendhq/tend/queue"
@@ -26,8 +29,6 @@ func (j *judging) storesDown() {
 		found := j.named(whatStore+"\x00"+s.name, Cause{What: whatStore, Why: s.down.Err.Error(), Grave: true, Kind: s.name, Since: s.down.Since, Do: []string{mendStore}})
 		if j.down == "" {
 			j.down, j.storeCause = text, found
-			j.storeSays = s.name + ":"
-			j.storeSays = j.storeSays[:strings.IndexAny(j.storeSays, " :")]
 		}
 	}
 }
@@ -41,8 +42,19 @@ const mendEndpoint = "mend the endpoint or the way to it, nothing else"
 // endpointsDown tells of the endpoints of quotas that do not answer, from which it follows that runs fail.
 func (j *judging) endpointsDown() {
 	for _, c := range j.checks {
-		if !c.OK && strings.Contains(c.Reason, endpointDown) {
-			j.endpoints = append(j.endpoints, j.named(c.Name+"\x00"+whatIll, Cause{What: whatIll, Why: c.Reason, Grave: true, Kind: c.Name, Do: []string{mendEndpoint}, endpoint: true}))
+		for text := range strings.Lines(c.Reason) {
+			budget, says, is := strings.Cut(strings.TrimSpace(text), endpointDown)
+			if c.OK || !is {
+				continue
+			}
+			since, says, _ := strings.Cut(strings.TrimPrefix(says, " since "), ": ")
+			began, _ := time.Parse(time.RFC3339, since)
+			// Reads and writes may have budgets of their own; the endpoint is one.
+			found := j.named(c.Name+"\x00"+budget[:max(strings.LastIndexByte(budget, '/'), 0)]+endpointDown, Cause{
+				What: whatIll, Why: strings.TrimSpace(text), Grave: true, Kind: c.Name, Since: began, Do: []string{mendEndpoint}, endpoint: true, provider: cause.Provider(says, ""),
+			})
+			found.begin(began)
+			j.endpoints[budget[strings.LastIndexByte(budget, ' ')+1:]] = found
 		}
 	}
 }
@@ -53,20 +65,65 @@ func (j *judging) endpointOf(err string) *Cause {
 	if !says {
 		return nil
 	}
-	budget := before[strings.LastIndexByte(before, ' ')+1:]
-	for _, c := range j.endpoints {
-		if strings.Contains(c.Why, budget+endpointDown) {
-			return c
+	return j.endpoints[before[strings.LastIndexByte(before, ' ')+1:]]
+}
+
+// joinProviders makes one cause of those for which a provider refuses all alike: it is told where
+// it is an endpoint, and else where most keys fail for it.
+func (j *judging) joinProviders() {
+	type owner struct{ provider, controller, kind string }
+	owners, providers := map[owner][]*Cause{}, map[string][]*Cause{}
+	for _, c := range j.causes {
+		if of := (owner{c.provider, c.Controller, c.Kind}); c.provider != "" {
+			owners[of] = append(owners[of], c)
 		}
 	}
-	return nil
+	for of, all := range owners {
+		providers[of.provider] = append(providers[of.provider], joinAll(all))
+	}
+	for _, all := range providers {
+		joinAll(all)
+	}
+	maps.DeleteFunc(j.causes, func(_ string, c *Cause) bool { return c.joined != nil })
+}
+
+// joinAll joins causes to the one that is told, which it returns.
+func joinAll(all []*Cause) *Cause {
+	slices.SortFunc(all, func(a, b *Cause) int {
+		return cmp.Or(cmp.Compare(weight(b), weight(a)), cmp.Compare(b.Count, a.Count), strings.Compare(a.Controller, b.Controller), strings.Compare(a.Why, b.Why))
+	})
+	for _, c := range all[1:] {
+		all[0].take(c)
+	}
+	return all[0]
+}
+
+// take joins another cause to this one.
+func (c *Cause) take(other *Cause) {
+	other.joined = c
+	c.begin(other.Since)
+	if !other.Next.IsZero() && (c.Next.IsZero() || other.Next.Before(c.Next)) {
+		c.Next = other.Next
+	}
+	switch {
+	case c.Controller == other.Controller && c.Kind == other.Kind: // other calls
+		c.Count += other.Count
+	case c.endpoint && other.Count > 0:
+		c.holdUp(cmp.Or(other.Kind, other.Controller), other.Count)
+	default:
+		c.Also = append(c.Also, other.many())
+	}
 }
 
 // rest judges what is no controller and no object.
 func (j *judging) rest() {
 	for _, c := range j.checks {
-		if !c.OK && !j.follows(c.Reason) && !strings.Contains(c.Reason, endpointDown) {
-			j.named(c.Name+"\x00"+whatIll, Cause{What: whatIll, Why: c.Reason, Grave: true, Kind: c.Name})
+		if c.OK || j.follows(c.Reason) {
+			continue
+		}
+		lines := slices.DeleteFunc(strings.Split(c.Reason, "\n"), func(text string) bool { return strings.Contains(text, endpointDown) })
+		if len(lines) > 0 {
+			j.named(c.Name+"\x00"+whatIll, Cause{What: whatIll, Why: strings.Join(lines, "\n"), Grave: true, Kind: c.Name})
 		}
 	}
 	for _, kind := range sorted(j.held) {
@@ -88,6 +145,10 @@ func (j *judging) underneath() {
 			j.part("store", NotWell, s.name+" "+cause.Down(s.down.Err, clock(s.down.Since, j.at)))
 		case s.warn != "":
 			j.part("store", UnderWay, s.name+" answers, and warns: "+s.warn)
+		case s.left == 1:
+			j.part("store", UnderWay, s.name+" answers again, 1 key that failed for it waits for its next try")
+		case s.left > 1:
+			j.part("store", UnderWay, s.name+" answers again, "+some(s.left, "key")+" that failed for it wait for their next try")
 		default:
 			j.part("store", Well, s.name+" answers")
 		}

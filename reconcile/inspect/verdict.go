@@ -59,6 +59,8 @@ type Cause struct {
 	Since      time.Time `json:"since,omitzero"`  // of the first of them
 	Next       time.Time `json:"next,omitzero"`   // the soonest retry
 	Example    string    `json:"example,omitempty"`
+	// Also are other controllers and kinds that the same provider refuses for the same reason.
+	Also []string `json:"also,omitempty"`
 	// HoldsUp counts by kind the objects that wait for these.
 	HoldsUp map[string]int `json:"holdsUp,omitempty"`
 	// Do are the commands of tend that apply, and what else to do, in words.
@@ -66,6 +68,8 @@ type Cause struct {
 
 	rank     int
 	endpoint bool            // of a quota, which does not answer
+	provider string          // which refuses all of these, and why, see cause.Provider; empty: none that is known
+	joined   *Cause          // that this one is told with; nil: it is told itself
 	object   *objects.Object // the example, whose text is Why; nil: Why is known
 }
 

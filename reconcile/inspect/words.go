@@ -179,7 +179,9 @@ func (c *Cause) Holding() string {
 }
 
 // Many says how many objects or keys the cause is about, and of what.
-func (c *Cause) Many() string {
+func (c *Cause) Many() string { return list(append([]string{c.many()}, c.Also...)) }
+
+func (c *Cause) many() string {
 	switch {
 	case c.Count == 0 && c.Controller != "":
 		return "controller " + c.Controller
