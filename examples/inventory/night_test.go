@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -51,7 +52,7 @@ var nightFaults = []nightFault{
 	{"cloud 429", "memory", answers("429"), answers(""), "", ""},
 	{"cloud hanging", "memory", answers("hang"), answers(""), "not well: is not well", "TendQuotaCircuitOpen"},
 	{"cloud credentials", "memory", answers("401"), answers(""), "not well: fails", "TendKeysFail"},
-	{"cloud listing empty", "memory", answers("empty"), answers(""), "not well: source fails", "TendPartNotWell"},
+	{"cloud listing empty", "memory", answers("empty"), answers(""), "not well: source fails", "TendSourceFails"},
 	{"stuck", "memory", answers(nightStuck), (*night).restart, "not well: stuck", "TendRunStuck"},
 	{"source silent", "memory", func(n *night) { answers("silent")(n); n.restart() }, answers(""), "", ""},
 	{"server dead", "etcd", func(n *night) { n.stop(n.service, syscall.SIGKILL) }, (*night).startService, "no answer", "TendAbsent"},
@@ -67,6 +68,7 @@ type night struct {
 	config  nightConfig
 	mode    atomic.Pointer[string]
 	log     *screen
+	causes  []string // that were told since the cure, each once
 	service *exec.Cmd
 	etcd    *exec.Cmd
 	etcdAt  string // of its client
@@ -337,13 +339,31 @@ func (n *night) status() (verdict inspect.Verdict, health int, ok bool) {
 func (n *night) well(p *promServer) (after time.Duration) {
 	began := time.Now()
 	for ; time.Since(began) < 2*patience; time.Sleep(250 * time.Millisecond) {
-		if v, health, ok := n.status(); ok && v.Level == inspect.Well && health == http.StatusOK {
+		v, health, ok := n.status()
+		if ok && v.Level == inspect.Well && health == http.StatusOK {
 			return time.Since(began)
+		}
+		for i := range v.Causes {
+			if says := v.Causes[i].What + ": " + v.Causes[i].Why; !slices.Contains(n.causes, says) {
+				n.causes = append(n.causes, says)
+			}
 		}
 	}
 	v, health, ok := n.status()
 	n.Errorf("%s: not well in the end: health %d, %t: %s\n%s\n%s", n.fault.name, health, ok, v.Says, n.log, p.log)
 	return time.Since(began)
+}
+
+// told is what the page says, as text.
+func (n *night) told() string {
+	client := http.Client{Timeout: 2 * time.Second}
+	r, err := client.Get("http://" + n.config.Listen + "/debug?view=status&format=text")
+	if err != nil {
+		return err.Error()
+	}
+	defer r.Body.Close()
+	text, err := io.ReadAll(r.Body)
+	return cmp.Or(string(text), fmt.Sprint(err))
 }
 
 // nightLine is the message of a log line that warns.
@@ -373,9 +393,12 @@ func (n *night) run(p *promServer, each time.Duration) string {
 		n.Errorf("%v\n%s\n%s", err, n.log, p.log)
 	}
 	fired, verdict := slices.Clone(s.alerts), s.verdict
+	n.Logf("%s, as it is told:\n%s\n%s", n.fault.name, n.told(), p.told(n.T, n.job()))
 	cured := time.Now()
+	n.causes = nil
 	n.fault.undo(n)
 	well := n.well(p)
+	n.Logf("%s, after the cure, until all was well %.0f s later: %q", n.fault.name, well.Seconds(), n.causes)
 	for time.Since(cured) < each {
 		n.look(p, &s, began, before)
 		time.Sleep(250 * time.Millisecond)
@@ -431,26 +454,38 @@ func (n *night) look(p *promServer, s *nightSeen, began time.Time, before int) {
 	}
 }
 
-// firing are the alerts of a job.
-func (p *promServer) firing(t *testing.T, job string) (names []string) {
-	var answer struct {
-		Data struct {
-			Alerts []struct {
-				Labels map[string]string
-				State  string
-			}
-		}
-	}
+// promAlert is an alert as Prometheus gives it.
+type promAlert struct {
+	Labels, Annotations map[string]string
+	State               string
+}
+
+// alerts are those of a job that fire.
+func (p *promServer) alerts(t *testing.T, job string) []promAlert {
+	var answer struct{ Data struct{ Alerts []promAlert } }
 	if err := p.get(t.Context(), "/api/v1/alerts", &answer); err != nil {
 		t.Error(err)
 	}
-	for _, a := range answer.Data.Alerts {
-		if a.State == "firing" && a.Labels["job"] == job {
-			names = append(names, a.Labels["alertname"])
-		}
+	return slices.DeleteFunc(answer.Data.Alerts, func(a promAlert) bool { return a.State != "firing" || a.Labels["job"] != job })
+}
+
+// firing are the names of the alerts of a job.
+func (p *promServer) firing(t *testing.T, job string) (names []string) {
+	for _, a := range p.alerts(t, job) {
+		names = append(names, a.Labels["alertname"])
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
+}
+
+// told is what the alerts of a job say, a line each.
+func (p *promServer) told(t *testing.T, job string) string {
+	var lines []string
+	for _, a := range p.alerts(t, job) {
+		lines = append(lines, a.Labels["alertname"]+": "+a.Annotations["summary"])
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
 }
 
 // startNightPrometheus starts one with the shipped rules that scrapes each night as a job.
