@@ -78,6 +78,29 @@ func TestLeasesAreSaidToBeEndedAgainWhenOneIs(t *testing.T) {
 	}
 }
 
+// The first line about an outage said what did not work, and not that it is the store.
+func TestOutageIsToldAsThatOfTheStore(t *testing.T) {
+	t.Parallel()
+	log, logged := logOf()
+	p := campaign.NewProxy(t, shared.addr())
+	b := openAt(t, proxied(p), *(&postgres.Options{}).SetLogger(log))
+	for range b.Watch(t.Context(), "thing", 0) {
+		break // a kind is watched: from now on there is a connection for notifications
+	}
+	p.Set(campaign.Reset)
+	waitFor(t, func() bool { return strings.Contains(logged(), "the store does not answer") })
+	p.Set(campaign.Pass)
+	waitFor(t, func() bool { return strings.Contains(logged(), "the store answers again") })
+	for line := range strings.Lines(logged()) {
+		if strings.Contains(line, "level=WARN") && !strings.Contains(line, "store") {
+			t.Errorf("a line of the outage does not name the store: %s", line)
+		}
+	}
+	if n := strings.Count(logged(), "the store does not answer"); n != 1 {
+		t.Errorf("%d lines say that it does not answer, want 1:\n%s", n, logged())
+	}
+}
+
 // The log said that no notifications come, and never that they come again.
 //
 // Negative control: mutant "nothing says that notifications come again".

@@ -351,10 +351,17 @@ func (b *backend) place() string {
 // String names the server and the database, without user and password.
 func (b *backend) String() string { return b.place() }
 
-func (b *backend) serves() { b.unavailable.Store(nil) }
+// serves notes that the server answers, and logs the end of an outage.
+func (b *backend) serves() {
+	if was := b.unavailable.Swap(nil); was != nil {
+		b.opts.logger.Info("postgres: the store answers again", "schema", b.opts.Schema, "after", time.Since(was.Since).Round(time.Millisecond))
+	}
+}
 
+// fails notes that the server does not answer, and logs the begin of an outage.
 func (b *backend) fails(err error) {
-	if b.unavailable.Load() == nil {
+	if b.unavailable.Load() == nil && b.ctx.Err() == nil {
 		b.unavailable.Store(&store.UnavailableError{Since: time.Now(), Err: fmt.Errorf("%s: %w", b.place(), err)})
+		b.opts.logger.Warn("postgres: the store does not answer", "schema", b.opts.Schema, "err", store.Brief(err))
 	}
 }

@@ -74,7 +74,7 @@ func (b *backend) drain() {
 		}
 		// What is left to do after an error waits for the next look.
 		if err := b.drainAll(b.ctx); b.ctx.Err() == nil {
-			b.tell(&told, err, "postgres: cannot apply declarations", "postgres: declarations are applied again")
+			b.tell(&told, err, "postgres: cannot apply declarations to the store", "postgres: declarations are applied again")
 		}
 		timer.Reset(b.opts.poll)
 	}

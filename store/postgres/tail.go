@@ -457,7 +457,7 @@ func (b *backend) listen() {
 		}
 		if b.ctx.Err() == nil && failures == 3 {
 			told = true
-			b.opts.logger.Warn("postgres: no connection for notifications; watches poll", "schema", b.opts.Schema, "error", err)
+			b.opts.logger.Warn("postgres: no connection for notifications of the store; watches poll", "schema", b.opts.Schema, "error", err)
 		}
 		pause(b.ctx, min(50*time.Millisecond<<min(failures, 10), 5*time.Second))
 	}
