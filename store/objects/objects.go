@@ -33,7 +33,8 @@ type Kind interface {
 	// [store.Store.Create] and [store.Store.Update] for the other errors.
 	Put(ctx context.Context, k store.Key, at store.Revision, data []byte) (Object, error)
 	// Apply declares the fields that data has, with labels and annotations, under a name, see
-	// [store.Store.ApplyFields]: it creates the object or merges them into what is stored.
+	// [store.Store.ApplyFields]: it creates the object or merges them into what is stored. With a uid in data
+	// the object of that uid is meant, and no other.
 	Apply(ctx context.Context, k store.Key, owner string, force bool, data []byte) (Object, error)
 	// Edit lets change edit the metadata of the object, again after a conflict, and
 	// stores what [store.Store.Update] would. A nonzero at is the revision that the
@@ -258,7 +259,7 @@ func (k *kind[S, T]) Apply(ctx context.Context, key store.Key, owner string, for
 	if err != nil {
 		return Object{}, err
 	}
-	o.Meta = store.Meta{Namespace: key.Namespace, Name: key.Name, Labels: o.Labels, Annotations: o.Annotations}
+	o.Meta = store.Meta{Namespace: key.Namespace, Name: key.Name, UID: o.UID, Labels: o.Labels, Annotations: o.Annotations}
 	var zero T // what was found is not declared
 	o.Status, o.Conditions, o.Phase, o.ObservedGeneration = zero, nil, "", 0
 	return k.result(k.store.ApplyFields(ctx, o, owner, force))

@@ -111,7 +111,7 @@ type declaration struct {
 	Kind string
 	Meta struct {
 		Namespace           *string // nil: the command line's
-		Name                string
+		Name, UID           string
 		Labels, Annotations map[string]string
 	}
 	Spec json.RawMessage // not any, whose numbers have 53 bits
@@ -249,7 +249,7 @@ func (r *command) applyOne(ctx context.Context, k objects.Kind, key store.Key, d
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return "", err
 	}
-	meta := store.Meta{Namespace: key.Namespace, Name: key.Name, Labels: d.Meta.Labels, Annotations: d.Meta.Annotations}
+	meta := store.Meta{Namespace: key.Namespace, Name: key.Name, UID: d.Meta.UID, Labels: d.Meta.Labels, Annotations: d.Meta.Annotations}
 	data, err := json.Marshal(map[string]any{"meta": meta, "spec": d.Spec})
 	if err != nil {
 		return "", err

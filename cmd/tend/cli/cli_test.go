@@ -544,3 +544,19 @@ func TestCompletionRunsNothingThatAServerNames(t *testing.T) {
 		t.Error("completion ran what a server named")
 	}
 }
+
+// A declaration with the uid of another object means that one. It was written into the object that has the name now.
+func TestApplyOfAnotherUidIsRefused(t *testing.T) {
+	d, c := service(t)
+	c.run(cli.Done, declared, "apply", "-f", "-")
+	data := store.Key{Namespace: "prod", Name: "data"}
+	stored := must(d.Get(t.Context(), data))
+	with := func(uid string) string {
+		return fmt.Sprintf(`{"kind": "disk", "meta": {"namespace": "prod", "name": "data", "uid": %q}, "spec": {"size": 30}}`, uid)
+	}
+	c.run(cli.Conflict, with("other"), "apply", "-f", "-")
+	if o := must(d.Get(t.Context(), data)); o.Spec != stored.Spec {
+		t.Errorf("stored is %+v", o.Spec)
+	}
+	wantAll(t, c.run(cli.Done, with(stored.UID), "apply", "-f", "-"), "disk prod/data: changed")
+}

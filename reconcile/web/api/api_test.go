@@ -164,8 +164,24 @@ func TestAPatchDeclaresFields(t *testing.T) {
 	if _, err := c.Apply(t.Context(), key, "y", true, []byte(`{"spec":{"Size":3}}`)); err != nil {
 		t.Error(err)
 	}
-	if o := must(w.disks.Get(t.Context(), key)); o.Spec != (spec{3, "hunter2"}) {
-		t.Errorf("stored is %+v", o.Spec)
+	stored := must(w.disks.Get(t.Context(), key))
+	if stored.Spec != (spec{3, "hunter2"}) {
+		t.Errorf("stored is %+v", stored.Spec)
+	}
+	// The object of another uid is another one, and so is that of a name under which there is none any more: its uid was dropped in silence.
+	foreign, gone := []byte(`{"meta":{"uid":"other"},"spec":{"Size":4}}`), store.Key{Namespace: "prod", Name: "gone"}
+	wantAll(t, first(w.ask(t, http.StatusConflict, "PATCH", one+"&owner=y", string(foreign))), "has another uid")
+	if _, err := c.Apply(t.Context(), key, "y", true, foreign); !errors.Is(err, store.ErrExists) {
+		t.Errorf("of a client, with another uid: %v, want %v", err, store.ErrExists)
+	}
+	if _, err := c.Apply(t.Context(), gone, "y", true, foreign); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("of a client, where none is: %v, want %v", err, store.ErrNotFound)
+	}
+	if o := must(w.disks.Get(t.Context(), key)); o.Revision != stored.Revision {
+		t.Errorf("written by a refused PATCH: %+v", o)
+	}
+	if _, err := c.Apply(t.Context(), key, "y", true, fmt.Appendf(nil, `{"meta":{"uid":%q},"spec":{"Size":4}}`, stored.UID)); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -111,7 +111,8 @@ func failed(resp *http.Response) error {
 	case http.StatusMethodNotAllowed:
 		kind = objects.ErrBare
 	case http.StatusConflict:
-		if kind = store.ErrExists; resp.Request.Header.Get("If-None-Match") == "" { // it was no create
+		// Of what was no create, only a PATCH that means the object of another uid.
+		if kind = store.ErrExists; resp.Request.Header.Get("If-None-Match") == "" && !strings.Contains(says.Error, store.ErrExists.Error()) {
 			kind = store.ErrNewer
 		}
 	case http.StatusNotFound:
