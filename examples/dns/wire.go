@@ -65,7 +65,9 @@ func keep[S any](p *program.Program, o options, k *keeper[S], needs ...depend.Ne
 	var depends *depend.Tracker[S, Status]
 	var err error
 	if len(needs) > 0 {
-		depends, err = depend.New(objects.Cache(), depend.All(needs...), nil)
+		graph := depend.NewGraph()
+		p.Use(graph, nil) // the page counts what waits for an object at why that fails
+		depends, err = depend.New(objects.Cache(), depend.All(needs...), &depend.Options{Graph: graph})
 		p.Check(err)
 	}
 	k.list, err = k.inventory(objects.Store)

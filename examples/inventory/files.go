@@ -63,7 +63,9 @@ func newFiles(a *app, c *cloud) *files {
 		Progress: &program.KindOptions[FileSpec, FileStatus]{Stuck: stuckFile},
 	})}
 	bucketOf := func(o *File) []store.Key { return []store.Key{{Name: o.Namespace}} }
-	needs, err := depend.New(f.declared.Cache(), depend.On(a.declared.Cache(), bucketOf, nil), &depend.Options{Logger: p.Manager.Logger})
+	graph := depend.NewGraph()
+	p.Use(graph, nil) // the page counts what waits for an object at why that fails
+	needs, err := depend.New(f.declared.Cache(), depend.On(a.declared.Cache(), bucketOf, nil), &depend.Options{Graph: graph, Logger: p.Manager.Logger})
 	p.Check(err)
 	client, err := external.Gather[FileSpec, FileStatus](f, &external.BatchOptions{Wait: gatherFor, Most: mostDeleted})
 	p.Check(err)

@@ -21,7 +21,9 @@ func keep[S comparable](a *app, t thing[S], specs func(declared) map[string]S, n
 	var depends *depend.Tracker[S, Seen[S]]
 	var err error
 	if len(needs) > 0 {
-		depends, err = depend.New(k.Cache(), depend.All(needs...), &depend.Options{Logger: p.Manager.Logger})
+		graph := depend.NewGraph()
+		p.Use(graph, nil) // the page counts what waits for an object at why that fails
+		depends, err = depend.New(k.Cache(), depend.All(needs...), &depend.Options{Graph: graph, Logger: p.Manager.Logger})
 		p.Check(err)
 	}
 	connect := external.ConnectorFunc[S, Seen[S]](func(_ context.Context, o *store.Object[S, Seen[S]]) (external.Client[S, Seen[S]], error) {
