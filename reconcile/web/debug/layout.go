@@ -22,6 +22,7 @@ type layout struct {
 	Refresh  int    // seconds; 0: the browser does not ask again
 	Sections []section
 	Says     string // the verdict, in a sentence or two
+	Level    string // the same in a word or two, for the title of a tab
 	Tone     string // of it: "good", "warn" or "bad"
 	Jumps    []cell // to the sections of a long page
 	Unfold   bool   // all sections

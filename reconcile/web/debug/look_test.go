@@ -117,7 +117,7 @@ func TestOverviewSaysWhetherAllIsAsDeclared(t *testing.T) {
 		if v.Says != "Not well. 1 of 3 objects is not as declared, for 1 s. 1 cause." || v.Level != inspect.NotWell || v.Causes[0].Why != "the name is taken" || v.Causes[0].Example != "failing-c" {
 			t.Errorf("it says %q, it is %s", v.Says, v.Level)
 		}
-		wantAll(t, get(t, s.h, http.StatusOK), `<p class="says says-bad" role="status">Not well. 1 of 3 objects is not as declared`, `<b>fails</b>: the name is taken`)
+		wantAll(t, get(t, s.h, http.StatusOK), `<title>not well · `, `<p class="says says-bad" role="status">Not well. 1 of 3 objects is not as declared`, `<b>fails</b>: the name is taken`)
 		wantAll(t, get(t, s.h, http.StatusOK, "format", "text"), "Not well. 1 of 3 objects is not as declared")
 		wantAll(t, get(t, s.h, http.StatusOK, "view", "status", "format", "json"), `"says": "Not well. 1 of 3`, `"level": "not well"`)
 		wantAll(t, get(t, s.h, http.StatusOK, "view", "status", "format", "text"), "Not well. 1 of 3", "fails: the name is taken")

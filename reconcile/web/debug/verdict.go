@@ -61,7 +61,7 @@ func levelTone(level string) string {
 
 // verdict adds what the page opens with: counts, causes, kinds, and what is underneath.
 func (p *printer) verdict(v *inspect.Verdict, seen map[string]time.Time) {
-	p.Says, p.Tone = clean(v.Says), levelTone(v.Level)
+	p.Says, p.Level, p.Tone = clean(v.Says), v.Level, levelTone(v.Level)
 	p.add(section{Tiles: tiles(v), Note: clean(strings.Join(v.Notes, "; "))})
 	p.causes(v)
 	p.kinds(v, seen)
