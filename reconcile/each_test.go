@@ -476,3 +476,37 @@ func TestListThatIsThrottledIsNoIllness(t *testing.T) {
 		expect(t, "lines about the failure", strings.Count(lines.String(), "source failed"), 1)
 	})
 }
+
+// A nil map is an empty list. Where the list before had keys it ended the source with a panic, again and again: no key was taken
+// for gone.
+func TestNilListIsAnEmptyOne(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		logger, lines := quiet()
+		var empty atomic.Bool
+		var gone atomic.Int64
+		c := must[*reconcile.Controller[string]](t)(reconcile.Each("things", time.Minute, func(context.Context) (map[string]int, error) {
+			if empty.Load() {
+				return nil, nil
+			}
+			return map[string]int{"a": 1, "b": 2}, nil
+		}, func(_ context.Context, _ string, want *int) (result, error) {
+			if want == nil {
+				gone.Add(1)
+			}
+			return result{}, nil
+		}, &reconcile.Options[string]{Logger: logger}))
+		start(t, c)
+		rest(time.Second)
+		empty.Store(true)
+		rest(90 * time.Second)
+		expect(t, "keys that are gone after one list", gone.Load(), 0)
+		rest(time.Minute)
+		expect(t, "keys that are gone after a second list", gone.Load(), 2)
+		if err := c.Health(); err != nil {
+			t.Error(err)
+		}
+		if strings.Contains(lines.String(), "panic") {
+			t.Errorf("the log is\n%s", lines)
+		}
+	})
+}

@@ -119,7 +119,9 @@ func (p *polled[K, V]) poll(ctx context.Context, to Sink[K], known map[K]V, firs
 	if err != nil {
 		return err
 	}
-	now = maps.Clone(now) // list may return the same map each time
+	if now = maps.Clone(now); now == nil { // list may return the same map each time
+		now = make(map[K]V)
+	}
 	var refused error
 	if p.all {
 		refused = p.keep(now, known, outletOf(to).feed)
