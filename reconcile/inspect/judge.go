@@ -30,6 +30,14 @@ type facts struct {
 	needs       func(kind string, key store.Key) []need
 }
 
+// outages are what keys may have failed for, as it is now.
+type outages struct {
+	checks []reconcile.Check
+	stores []storeFacts
+}
+
+func (f *facts) outages() outages { return outages{f.checks, f.stores} }
+
 type controllerFacts struct {
 	snap   introspect.Controller
 	stats  queue.Stats
@@ -248,6 +256,9 @@ func (j *judging) controller(c *controllerFacts) {
 			found.seen(key, r.Since, time.Time{})
 			j.join(c.snap.Kind, key, keyFact{stuck, found})
 		}
+		if n := c.stats.Of(queue.StateReady).Keys; n > 0 && allStuck(c) && found.HoldsUp == nil {
+			found.holdUp(cmp.Or(c.snap.Kind, c.snap.Name), n)
+		}
 	}
 	for k, err := range c.keys {
 		if err != nil {
@@ -260,10 +271,10 @@ func (j *judging) controller(c *controllerFacts) {
 		if k.State == queue.StateReady.String() || k.State == queue.StateRunning.String() {
 			c.told++
 		}
-		if at := ofThePast(&k, j.stores); at >= 0 {
+		if _, at := j.outages().past(&k); at >= 0 {
 			j.stores[at].left++
 		}
-		if state := stateOfKey(&k, j.stores); state != "" {
+		if state := j.outages().stateOf(&k); state != "" {
 			j.join(c.snap.Kind, k.Key, keyFact{state, j.ofKey(&c.snap, &k, state)})
 		}
 	}
@@ -292,7 +303,7 @@ func (j *judging) ofController(c *controllerFacts) {
 		return
 	}
 	for _, x := range s.Sources {
-		if x.Error != "" && !j.follows(x.Error) && before(x.Error, x.Failed, j.stores) < 0 {
+		if x.Error != "" && !j.follows(x.Error) && j.outages().before(x.Error, x.Failed) < 0 {
 			j.source(s, &x)
 		}
 	}
@@ -310,6 +321,7 @@ func (j *judging) ofController(c *controllerFacts) {
 		say(whatPaused, c.stats.HeldBy, false, time.Time{}, "resume")
 	case s.Workers == 0:
 		say(whatNoWorkers, "it has no workers", false, time.Time{}, "set workers")
+	case allStuck(c): // which is told, with the keys that wait
 	case busy(c), !c.stats.Of(queue.StateReady).Oldest.IsZero() && j.at.Sub(c.stats.Of(queue.StateReady).Oldest) > busyWait:
 		say(whatBusy, j.busyText(c), j.at.Sub(c.stats.Of(queue.StateReady).Oldest) > busyWait, c.stats.Of(queue.StateReady).Oldest)
 	}
@@ -340,14 +352,20 @@ func (j *judging) source(s *introspect.Controller, x *introspect.Source) {
 		What: whatSource, Why: x.Name + ": " + x.Error, Grave: true, Controller: s.Name, Since: x.FailingSince,
 		Do: []string{"mend what it lists, nothing else"}, provider: cause.Provider(x.Error, ""),
 	}
-	if cause.Unauthorised(x.Error) {
+	switch {
+	case cause.Unauthorised(x.Error):
 		one.Do = []string{renewCredentials}
+	case strings.Contains(x.Error, tooManyGone):
+		one.Do = []string{"see whether the list is right; raise MaxGone if it is"}
 	}
 	if x.Throttled {
 		one.What, one.Grave, one.Do, one.provider = whatThrottled, j.at.Sub(x.FailingSince) > graveWait, []string{"ask less often, or for more quota"}, ""
 	}
 	j.named(s.Name+"\x00"+one.What+"\x00"+one.Why, one)
 }
+
+// tooManyGone is how package reconcile says that a list was refused for what it lacks.
+const tooManyGone = "more keys are gone than EachOptions.MaxGone allows"
 
 // toldBySource reports whether a line of a controller's error is the rest of a source's.
 func (j *judging) toldBySource(s *introspect.Controller, text string) bool {
@@ -388,6 +406,17 @@ const unavailable = "store: unavailable since"
 // busy reports whether keys wait because all workers run others.
 func busy(c *controllerFacts) bool {
 	return c.snap.Workers > 0 && c.snap.Active >= c.snap.Workers && c.stats.Of(queue.StateReady).Keys > 0
+}
+
+// allStuck reports whether stuck runs have all workers.
+func allStuck(c *controllerFacts) bool {
+	n := 0
+	for _, r := range c.snap.Running {
+		if r.Stuck {
+			n++
+		}
+	}
+	return n > 0 && n >= c.snap.Workers
 }
 
 func (j *judging) busyText(c *controllerFacts) string {

@@ -2,13 +2,16 @@ package inspect
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tendhq/tend/internal/introspect"
@@ -103,6 +106,31 @@ func polls(s introspect.Source) controllerFacts {
 	return edited(runs(), func(c *controllerFacts) {
 		c.snap.Name, c.snap.Kind, c.snap.Sources = "poll", "", []introspect.Source{s}
 	})
+}
+
+// refused is what a controller says of a list that lacks more keys than it may.
+func refused(t *testing.T) (says string) {
+	synctest.Test(t, func(t *testing.T) {
+		list := map[string]int{"a": 1, "b": 1, "c": 1}
+		c, err := reconcile.EachWith("poll", time.Minute, func(context.Context) (map[string]int, error) { return list, nil },
+			func(context.Context, string, *int) (reconcile.Result, error) { return reconcile.Result{}, nil },
+			&reconcile.EachOptions[string, int]{Options: reconcile.Options[string]{Logger: slog.New(slog.DiscardHandler)}, MaxGone: func(int) int { return 0 }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- c.Run(ctx) }() // ended by stop, waited for below
+		time.Sleep(time.Second)
+		list = nil
+		time.Sleep(2 * time.Minute)
+		says = c.Snapshot().Sources[0].Error
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return says
 }
 
 func edited(c controllerFacts, edit func(*controllerFacts)) controllerFacts {
@@ -372,6 +400,12 @@ func TestVerdicts(t *testing.T) {
 			[]string{"source fails: list: answered with status 401: Expired | controller poll, controller users | - | - | renew the credentials | 23:39:00"},
 		},
 		{
+			"a list that was refused for what it lacks",
+			facts{controllers: []controllerFacts{polls(introspect.Source{Name: "list", Synced: true, Error: refused(t), FailingSince: ago(time.Minute)})}},
+			NotWell, "Not well. 1 cause.",
+			[]string{"source fails: list: the list lacks 3 of 3 keys: more keys are gone than EachOptions.MaxGone allows (0) | controller poll | - | - | see whether the list is right; raise MaxGone if it is | 23:39:00"},
+		},
+		{
 			"what is wrong with one object each is no cause of all",
 			facts{controllers: []controllerFacts{
 				runs(key("a", queue.StateBackingOff, "PUT https://cloud/a: 409 Conflict")),
@@ -430,6 +464,50 @@ func TestVerdicts(t *testing.T) {
 				"fails: etcd: get: no answer | 1 of db | - | a | why,kick | 23:12:00",
 				"source fails: list: " + down.Error() + " | controller poll | - | - | mend what it lists, nothing else | 22:40:00",
 			},
+		},
+		{
+			"an endpoint that is back, for which keys waited, and another that is not",
+			facts{
+				checks: []reconcile.Check{{Name: "quotas", Reason: "quota: dns/read: the endpoint is down since 2026-03-04T23:30:00Z"}},
+				controllers: []controllerFacts{runs(
+					key("a", queue.StateBackingOff, "GET a: 500; since then throttled: quota: no budget: s3/read: the endpoint is down"),
+					key("b", queue.StateThrottled, "GET b: 500; since then throttled: quota: no budget: s3/read: it is used up"),
+					key("d", queue.StateBackingOff, "GET d: 500; since then throttled: quota: no budget: dns/read: the endpoint is down"),
+				)},
+				kinds: []kindFacts{listed(object("a", "unready"), object("b", "unready"), object("d", "unready"))},
+			},
+			NotWell, "Not well. 3 of 3 objects are not as declared, for 28 min. 2 causes.",
+			[]string{
+				"is not well: quota: dns/read: the endpoint is down since 2026-03-04T23:30:00Z | quotas | holds up 1 of db | - | mend the endpoint or the way to it, nothing else | 23:30:00",
+				"fails: GET b: 500; since then throttled: quota: no budget: s3/read: it is used up | 1 of db | - | b | why,kick | 23:12:00",
+			},
+		},
+		{
+			"a service that has just started",
+			facts{
+				caches: []introspect.Cache{{Kind: "db"}},
+				kinds:  []kindFacts{{kind: "db", objects: func(yield func(objects.Object, error) bool) { yield(objects.Object{}, errors.New("not synced")) }}},
+			},
+			UnderWay, "Under way. 1 cause.",
+			[]string{"cannot be listed: not synced | db | - | - | "},
+		},
+		{
+			"a kind that cannot be listed",
+			facts{
+				caches: []introspect.Cache{{Kind: "db", Synced: true, Connected: true}},
+				kinds:  []kindFacts{{kind: "db", objects: func(yield func(objects.Object, error) bool) { yield(objects.Object{}, errors.New("boom")) }}},
+			},
+			NotWell, "Not well. 1 cause.",
+			[]string{"cannot be listed: boom | db | - | - | "},
+		},
+		{
+			"stuck runs that have all workers",
+			facts{controllers: []controllerFacts{edited(runs(), func(c *controllerFacts) {
+				c.snap.Workers, c.snap.Active, c.stats.States = 1, 1, []queue.StateStats{{State: queue.StateReady, Keys: 292, Oldest: ago(time.Hour)}}
+				c.snap.Running = []introspect.Run{{Keys: []string{"a"}, Since: ago(time.Hour), Stuck: true, Ended: "deadline"}}
+			})}},
+			NotWell, "Not well. 1 cause; 1 needs a person.",
+			[]string{"stuck: its run goes on although its context ended: deadline | 1 of db | holds up 292 of db | a | why,restart | 22:40:00"},
 		},
 		{
 			"one that has run nothing yet",

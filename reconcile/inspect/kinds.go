@@ -23,7 +23,8 @@ func (j *judging) kind(f *kindFacts) {
 		if err != nil {
 			k.Error = line(err.Error())
 			if !j.follows(k.Error) {
-				j.named(f.kind+"\x00"+whatCannotList, Cause{What: whatCannotList, Why: k.Error, Grave: true, Kind: f.kind})
+				starts := slices.ContainsFunc(j.caches, func(c introspect.Cache) bool { return c.Kind == f.kind && !c.Synced })
+				j.named(f.kind+"\x00"+whatCannotList, Cause{What: whatCannotList, Why: k.Error, Grave: !starts, Kind: f.kind})
 			}
 			break
 		}

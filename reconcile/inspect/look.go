@@ -39,10 +39,10 @@ type Looker struct {
 
 	back map[store.Backend]time.Time // when it was first seen to answer again; zero: it was down last; guarded by making
 
-	mu     sync.Mutex // guards what follows
-	last   *Verdict
-	stores []storeFacts // as of the last one
-	next   time.Time    // until then the last one is good enough
+	mu      sync.Mutex // guards what follows
+	last    *Verdict
+	outages outages   // as of the last one
+	next    time.Time // until then the last one is good enough
 }
 
 // New makes a Looker for what m runs, also for what is registered later. o may be nil. It fails on
@@ -110,7 +110,7 @@ func (l *Looker) Look(ctx context.Context) (*Verdict, error) {
 		next = began.Add(min(10*took, longest))
 	}
 	l.mu.Lock()
-	l.last, l.stores, l.next = v, f.stores, next
+	l.last, l.outages, l.next = v, f.outages(), next
 	l.mu.Unlock()
 	return v, nil
 }
@@ -149,7 +149,7 @@ func (v *Verdict) stateOf(o objects.Object, key string) string {
 func (l *Looker) StateOf(ctx context.Context, o objects.Object) string {
 	printed, key, elsewhere := o.Key().String(), "", false
 	l.mu.Lock()
-	last, stores := l.last, l.stores
+	last, now := l.last, l.outages
 	l.mu.Unlock()
 	for _, r := range l.m.Runners() {
 		c, ok := reconcile.Inspect(r)
@@ -164,7 +164,7 @@ func (l *Looker) StateOf(ctx context.Context, o objects.Object) string {
 		if k, ok := c.Key(ctx, printed); ok && isStuck {
 			key = stuck
 		} else if ok {
-			key = worse(key, stateOfKey(&k, stores))
+			key = worse(key, now.stateOf(&k))
 		} else if lease, ok := c.LeaseOf(ctx, printed); ok && !lease.Running {
 			elsewhere = true
 		}
@@ -181,7 +181,7 @@ func (l *Looker) StateOf(ctx context.Context, o objects.Object) string {
 func (l *Looker) keys(ctx context.Context, kind string) (map[string]string, error) {
 	all := map[string]string{}
 	l.mu.Lock()
-	stores := l.stores
+	now := l.outages
 	l.mu.Unlock()
 	for _, r := range l.m.Runners() {
 		c, ok := reconcile.Inspect(r)
@@ -196,7 +196,7 @@ func (l *Looker) keys(ctx context.Context, kind string) (map[string]string, erro
 			if err != nil && !errors.Is(err, errTooMany) {
 				return nil, err
 			}
-			if state := stateOfKey(&k, stores); err == nil && state != "" {
+			if state := now.stateOf(&k); err == nil && state != "" {
 				all[k.Key] = worse(all[k.Key], state)
 			}
 		}

@@ -3,6 +3,7 @@ package inspect
 import (
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tendhq/tend/internal/declared"
@@ -61,32 +62,45 @@ func keyState(k reconcile.KeySnapshot, isStuck bool) string {
 	return ""
 }
 
-// stateOfKey is keyState of a key that is not stuck, but for one that failed for a store that answers again: it
-// waits for its next try.
-func stateOfKey(k *reconcile.KeySnapshot, all []storeFacts) string {
-	if ofThePast(k, all) >= 0 {
+// stateOf is keyState of a key that is not stuck, but for one that failed for what is over: it waits for its
+// next try.
+func (o outages) stateOf(k *reconcile.KeySnapshot) string {
+	if over, _ := o.past(k); over {
 		return waiting
 	}
 	return keyState(*k, false)
 }
 
-// ofThePast gives the store for which a key failed, that answers again, and for which the key has not been tried since; -1: there is none.
-func ofThePast(k *reconcile.KeySnapshot, all []storeFacts) int {
+// past reports whether a key failed for what is over, and has not been tried since; of a store that answers again, at is
+// its place, and else -1.
+func (o outages) past(k *reconcile.KeySnapshot) (over bool, at int) {
 	if keyState(*k, false) != failing {
-		return -1
+		return false, -1
 	}
-	at := k.Since // of its last try, if it waits for the next one
+	tried := k.Since // last, if it waits for the next try
 	if k.State != queue.StateBackingOff.String() {
-		at = time.Time{} // the next one has begun, or is about to
+		tried = time.Time{} // the next one has begun, or is about to
 	}
-	return before(k.Error, at, all)
+	at = o.before(k.Error, tried)
+	return at >= 0 || o.answersAgain(k.Error), at
 }
 
 // before gives the store that says an error, and that answers again since a later time; -1: there is none.
-func before(err string, at time.Time, all []storeFacts) int {
-	return slices.IndexFunc(all, func(s storeFacts) bool {
+func (o outages) before(err string, at time.Time) int {
+	return slices.IndexFunc(o.stores, func(s storeFacts) bool {
 		return s.down == nil && at.Before(s.back) && saysStore(s.name, err)
 	})
+}
+
+// answersAgain reports whether an error says that its key waits for an endpoint, and the endpoint is not down any more.
+func (o outages) answersAgain(err string) bool {
+	before, _, waits := strings.Cut(err, endpointDown)
+	if !waits {
+		return false
+	}
+	down := before[strings.LastIndexByte(before, ' ')+1:] + endpointDown
+	known := slices.ContainsFunc(o.checks, func(c reconcile.Check) bool { return strings.HasPrefix(c.Name, quotas) })
+	return known && !slices.ContainsFunc(o.checks, func(c reconcile.Check) bool { return strings.Contains(c.Reason, " "+down) })
 }
 
 // standOffs are the reasons with which packages external and lifecycle leave an object alone

@@ -36,6 +36,9 @@ func (j *judging) storesDown() {
 // endpointDown is how package quota says that calls are not answered, after the name of the budget.
 const endpointDown = ": the endpoint is down"
 
+// quotas is how package quota calls a set of budgets in the health of a Manager.
+const quotas = "quotas"
+
 // mendEndpoint is what to do about an endpoint that does not answer.
 const mendEndpoint = "mend the endpoint or the way to it, nothing else"
 
