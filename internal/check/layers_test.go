@@ -68,7 +68,7 @@ var layers = map[string]int{
 	"store/storetest/upgradetest": 7, // for tests
 	"reconcile/web":               8,
 	"store/internal/shape":        -1,
-	"reconcile/internal/cause":    -1,
+	"reconcile/internal/cause":    2,
 	"reconcile/inspect":           5,
 }
 

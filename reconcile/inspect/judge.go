@@ -315,8 +315,12 @@ func (j *judging) ofController(c *controllerFacts) {
 	}
 	switch {
 	case s.Waiting != "" && s.Error == "": // else a source says why
-		since := unsyncedSince(s)
-		say(whatNotSynced, s.Waiting+" has not listed everything yet", !since.IsZero() && j.at.Sub(since) > graveWait, since)
+		since, do := unsyncedSince(s), []string(nil)
+		grave := !since.IsZero() && j.at.Sub(since) > graveWait
+		if grave {
+			do = []string{giveTimeout}
+		}
+		say(whatNotSynced, s.Waiting+" has not listed everything yet", grave, since, do...)
 	case c.stats.HeldBy != "":
 		say(whatPaused, c.stats.HeldBy, false, time.Time{}, "resume")
 	case s.Workers == 0:
@@ -366,6 +370,9 @@ func (j *judging) source(s *introspect.Controller, x *introspect.Source) {
 
 // tooManyGone is how package reconcile says that a list was refused for what it lacks.
 const tooManyGone = "more keys are gone than EachOptions.MaxGone allows"
+
+// giveTimeout is what to do about a first list that does not end.
+const giveTimeout = "see in a goroutine dump what its list waits for; give that a timeout, and restart"
 
 // toldBySource reports whether a line of a controller's error is the rest of a source's.
 func (j *judging) toldBySource(s *introspect.Controller, text string) bool {

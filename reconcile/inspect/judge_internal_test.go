@@ -418,6 +418,12 @@ func TestVerdicts(t *testing.T) {
 			},
 		},
 		{
+			"a first list that does not end",
+			facts{controllers: []controllerFacts{edited(polls(introspect.Source{Name: "list", Since: ago(11 * time.Minute)}), func(c *controllerFacts) { c.snap.Waiting = "source list" })}},
+			NotWell, "Not well. 1 cause.",
+			[]string{"runs nothing: source list has not listed everything yet | controller poll | - | - | see in a goroutine dump what its list waits for; give that a timeout, and restart | 23:29:00"},
+		},
+		{
 			"a list that was asked for a pause",
 			facts{controllers: []controllerFacts{polls(introspect.Source{Name: "list", Synced: true, Throttled: true, Error: "answered with status 429", FailingSince: ago(time.Minute)})}},
 			UnderWay, "Under way. 1 cause.",
