@@ -75,6 +75,7 @@ type judging struct {
 	// storeCause is that store's: keys that fail for it are counted there.
 	storeCause *Cause
 	endpoints  map[string]*Cause // those of quotas that do not answer, by the name of the budget
+	throttled  map[string]*Cause // the keys that wait for a bucket, by its name
 	causes     map[string]*Cause
 	keys       map[string]map[string]keyFact // by kind and printed key
 	waits      []waiter
@@ -96,7 +97,7 @@ const (
 
 // judge is pure: the same facts make the same verdict.
 func judge(f *facts) *Verdict {
-	j := &judging{facts: f, v: &Verdict{At: f.at, States: map[string]int{}, Kinds: []Kind{}, Causes: []Cause{}, Under: []Part{}}, causes: map[string]*Cause{}, endpoints: map[string]*Cause{}, keys: map[string]map[string]keyFact{}}
+	j := &judging{facts: f, v: &Verdict{At: f.at, States: map[string]int{}, Kinds: []Kind{}, Causes: []Cause{}, Under: []Part{}}, causes: map[string]*Cause{}, endpoints: map[string]*Cause{}, throttled: map[string]*Cause{}, keys: map[string]map[string]keyFact{}}
 	j.storesDown()
 	j.endpointsDown()
 	for i := range f.controllers {
@@ -107,6 +108,7 @@ func judge(f *facts) *Verdict {
 	}
 	j.joinProviders()
 	j.dependants()
+	j.patience()
 	j.rest()
 	j.underneath()
 	j.conclude()
@@ -130,7 +132,7 @@ func (j *judging) named(name string, one Cause) *Cause {
 // whats are the causes in the order in which they are told: what needs a person comes first.
 var whats = []string{
 	whatStore, whatStuck, whatGivenUp, whatEnded, whatHeld, whatPanics, whatFails, whatCannotList, whatSource, whatThrottled, whatIll, whatUndecodable,
-	whatLeftAlone, whatDeletion, whatWaits, whatBusy, whatNoWorkers, whatSlowed, whatPaused, whatNotSynced,
+	whatLeftAlone, whatDeletion, whatWaits, whatPatience, whatBusy, whatNoWorkers, whatSlowed, whatPaused, whatNotSynced,
 }
 
 const (
@@ -144,6 +146,7 @@ const (
 	whatCannotList  = "cannot be listed"
 	whatSource      = "source fails"
 	whatThrottled   = "source is throttled"
+	whatPatience    = "throttled"
 	whatIll         = "is not well"
 	whatUndecodable = "cannot be decoded"
 	whatLeftAlone   = "left alone"
@@ -271,6 +274,13 @@ func (j *judging) controller(c *controllerFacts) {
 		if k.State == queue.StateReady.String() || k.State == queue.StateRunning.String() {
 			c.told++
 		}
+		if bucket, waits := strings.CutPrefix(k.Why, throttledBy); waits {
+			if j.throttled[bucket] == nil {
+				j.throttled[bucket] = &Cause{}
+			}
+			j.throttled[bucket].holdUp(cmp.Or(c.snap.Kind, c.snap.Name), 1)
+			j.throttled[bucket].begin(k.Since)
+		}
 		if _, at := j.outages().past(&k); at >= 0 {
 			j.stores[at].left++
 		}
@@ -363,10 +373,16 @@ func (j *judging) source(s *introspect.Controller, x *introspect.Source) {
 		one.Do = []string{"see whether the list is right; raise MaxGone if it is"}
 	}
 	if x.Throttled {
-		one.What, one.Grave, one.Do, one.provider = whatThrottled, j.at.Sub(x.FailingSince) > graveWait, []string{"ask less often, or for more quota"}, ""
+		one.What, one.Grave, one.Do, one.provider = whatThrottled, j.at.Sub(x.FailingSince) > graveWait, []string{askLess}, ""
 	}
 	j.named(s.Name+"\x00"+one.What+"\x00"+one.Why, one)
 }
+
+// askLess is what to do about a provider that asks for patience.
+const askLess = "ask less often, or for more quota"
+
+// throttledBy is how package queue says which bucket a key waits for.
+const throttledBy = "throttled by "
 
 // tooManyGone is how package reconcile says that a list was refused for what it lacks.
 const tooManyGone = "more keys are gone than EachOptions.MaxGone allows"

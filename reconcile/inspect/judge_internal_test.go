@@ -101,6 +101,11 @@ func runs(keys ...reconcile.KeySnapshot) controllerFacts {
 	}
 }
 
+// throttledFor is a key that has waited for a bucket for so long, as the queue says it.
+func throttledFor(name, bucket string, d time.Duration) reconcile.KeySnapshot {
+	return with(key(name, queue.StateThrottled, ""), func(k *reconcile.KeySnapshot) { k.Why, k.Since = "throttled by "+bucket, ago(d) })
+}
+
 // polls is a controller "poll" of no kind, with a source.
 func polls(s introspect.Source) controllerFacts {
 	return edited(runs(), func(c *controllerFacts) {
@@ -418,6 +423,16 @@ func TestVerdicts(t *testing.T) {
 			},
 		},
 		{
+			"a bucket that is paused again and again, one that is just full, and one that was paused a moment ago",
+			facts{
+				controllers: []controllerFacts{runs(throttledFor("a", "cloud", 11*time.Minute), throttledFor("b", "cloud", time.Minute), throttledFor("c", "full", time.Hour), throttledFor("d", "new", time.Second))},
+				kinds:       []kindFacts{listed(object("a", "ready"), object("b", "ready"))},
+				buckets:     []ratelimit.Stats{{Name: "cloud", Until: now.Add(17 * time.Second)}, {Name: "full"}, {Name: "new", Until: now.Add(time.Minute)}},
+			},
+			UnderWay, "Under way. All 2 objects are as declared. 1 cause.",
+			[]string{"throttled: the other side asks for patience, now for 17 s | cloud | holds up 2 of db | - | ask less often, or for more quota | 23:29:00"},
+		},
+		{
 			"a first list that does not end",
 			facts{controllers: []controllerFacts{edited(polls(introspect.Source{Name: "list", Since: ago(11 * time.Minute)}), func(c *controllerFacts) { c.snap.Waiting = "source list" })}},
 			NotWell, "Not well. 1 cause.",
@@ -712,7 +727,7 @@ func TestVerdictOfEachFaultIsThatOfTheRunbook(t *testing.T) {
 	}
 	panics := with(key("a", queue.StateBackingOff, "panic: nil map"), func(k *reconcile.KeySnapshot) { k.Panicked = true })
 	newer := with(key("a", queue.StateBackingOff, "newer"), func(k *reconcile.KeySnapshot) { k.Newer = true })
-	throttled := keys(queue.StateThrottled, "")
+	throttled := facts{controllers: []controllerFacts{runs(throttledFor("a", "cloud", 11*time.Minute))}, kinds: []kindFacts{listed(object("a", "ready"))}}
 	throttled.buckets = []ratelimit.Stats{{Name: "cloud", Until: now.Add(time.Minute)}}
 	lacks := facts{controllers: []controllerFacts{runs()}, kinds: []kindFacts{listed(object("a", "unready", "lacks"))}}
 	lacks.needs = func(string, store.Key) []need { return []need{{"db", store.Key{Name: "gone"}, "NotFound"}} }

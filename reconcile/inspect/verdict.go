@@ -89,6 +89,9 @@ const maxCauses = 50
 // Waiting and deletion are grave once they have lasted for so long.
 const graveWait = 10 * time.Minute
 
+// patientWait is how long a key may wait for a bucket that the other side pauses before that is told.
+const patientWait = time.Minute
+
 // busyWait is how long a key may be ready before that is grave, as in the alert
 // TendOldestReadyKeyWaits.
 const busyWait = 5 * time.Minute
