@@ -180,7 +180,8 @@ func (n *night) answer(w http.ResponseWriter, r *http.Request, ended <-chan stru
 
 func (n *night) command(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(name, args...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	// A group of its own: a stopped process goes on when the shell ends that began its group.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	return cmd
 }
 
@@ -199,10 +200,13 @@ func (n *night) startService() {
 }
 
 func (n *night) startEtcd() {
-	peer := "http://127.0.0.1:0"
+	peer, quota := "http://127.0.0.1:0", 1<<30
+	if n.fault.name == "store full" {
+		quota = 16 << 20
+	}
 	client := "http://" + n.etcdAt
 	cmd := n.command(needs(n.T, "etcd"), "--data-dir", filepath.Join(n.dir, "etcd"), "--listen-client-urls", client, "--advertise-client-urls", client,
-		"--listen-peer-urls", peer, "--quota-backend-bytes", strconv.Itoa(16<<20), "--log-level", "error")
+		"--listen-peer-urls", peer, "--quota-backend-bytes", strconv.Itoa(quota), "--log-level", "error")
 	if err := cmd.Start(); err != nil {
 		n.Error(err)
 	}
