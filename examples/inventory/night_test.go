@@ -165,7 +165,7 @@ func (n *night) answer(w http.ResponseWriter, r *http.Request, ended <-chan stru
 	switch mode := *n.mode.Load(); {
 	case list && mode == "empty":
 		return
-	case list:
+	case list && mode != "401": // the credentials are those of both
 		for i := range 50 {
 			fmt.Fprintf(w, "item-%d\n", i)
 		}
@@ -173,6 +173,9 @@ func (n *night) answer(w http.ResponseWriter, r *http.Request, ended <-chan stru
 		fmt.Fprint(w, mode)
 	default:
 		if status, err := strconv.Atoi(mode); err == nil {
+			if status == http.StatusTooManyRequests {
+				w.Header().Set("Retry-After", "30")
+			}
 			w.WriteHeader(status)
 		}
 	}

@@ -133,14 +133,13 @@ func (c nightConfig) ask(ctx context.Context, path string) (string, error) {
 		return "", err
 	}
 	defer answer.Body.Close()
+	if err := quota.CheckResponse(answer); err != nil {
+		return "", err
+	}
 	body, err := io.ReadAll(answer.Body)
 	switch {
 	case err != nil:
 		return "", err
-	case answer.StatusCode == http.StatusTooManyRequests:
-		return "", &quota.HTTPError{Status: answer.StatusCode, Code: answer.Status, RetryAfter: 30 * time.Second}
-	case answer.StatusCode != http.StatusOK:
-		return "", &quota.HTTPError{Status: answer.StatusCode, Code: answer.Status}
 	case string(body) == nightPanic:
 		panic("index out of range, as the cloud says")
 	case string(body) == nightStuck:

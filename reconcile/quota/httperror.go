@@ -45,14 +45,15 @@ type HTTPError struct {
 	// takes more than 15 min for 15 min.
 	RetryAfter time.Duration
 
+	from    string // scheme and host; empty: not known
 	message string
 	asked   bool      // the header or the message asks for fewer calls
 	at      time.Time // when it was answered; zero: when it is asked for
 }
 
-// Error is the status, the code and the API's message, as far as there are such.
+// Error is the host, the status, the code and the API's message, as far as there are such.
 func (e *HTTPError) Error() string {
-	parts := []string{fmt.Sprint("answered with status ", e.Status), e.Code, e.message}
+	parts := []string{strings.TrimSpace(fmt.Sprint(e.from, " answered with status ", e.Status)), e.Code, e.message}
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), ": ")
 }
 
@@ -99,6 +100,9 @@ func CheckResponse(resp *http.Response) error {
 		return nil
 	}
 	e := &HTTPError{Status: resp.StatusCode, at: time.Now()}
+	if r := resp.Request; r != nil && r.URL != nil && r.URL.Host != "" {
+		e.from = r.URL.Scheme + "://" + r.URL.Host // without user and password
+	}
 	said := readSaid(peek(resp))
 	e.Code = cmp.Or(word(resp.Header.Get("X-Amzn-Errortype")), resp.Header.Get("X-Ms-Error-Code"), said.code)
 	e.message = store.Clip(said.message)

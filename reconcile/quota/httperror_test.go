@@ -190,6 +190,11 @@ func TestAnswerThatIsNoErrorIsNone(t *testing.T) {
 	if err == nil || err.Error() != "answered with status 400" {
 		t.Errorf("got %v", err)
 	}
+	from := &url.URL{Scheme: "https", Host: "dns.example", User: url.UserPassword("u", "hunter2"), Path: "/zones", RawQuery: "token=hunter2"}
+	err = quota.CheckResponse(&http.Response{StatusCode: 401, Request: &http.Request{URL: from}})
+	if err == nil || err.Error() != "https://dns.example answered with status 401" { // whose credentials they are
+		t.Errorf("with the request: %v", err)
+	}
 }
 
 // What breaks off in the middle of the body breaks off for the caller, too, behind what was read.
