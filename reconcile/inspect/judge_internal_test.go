@@ -433,6 +433,16 @@ func TestVerdicts(t *testing.T) {
 			[]string{"throttled: the other side asks for patience, now for 17 s | cloud | holds up 2 of db | - | ask less often, or for more quota | 23:29:00"},
 		},
 		{
+			"a bucket that is paused because its endpoint does not answer",
+			facts{
+				checks:      []reconcile.Check{{Name: "quotas", Reason: "quota: cloud/read: the endpoint is down since 2026-03-04T23:30:00Z: EOF"}},
+				controllers: []controllerFacts{runs(throttledFor("a", "cloud/read", 11*time.Minute))},
+				buckets:     []ratelimit.Stats{{Name: "cloud/read", Until: now.Add(17 * time.Second)}},
+			},
+			NotWell, "Not well. 1 cause.",
+			[]string{"is not well: quota: cloud/read: the endpoint is down since 2026-03-04T23:30:00Z: EOF | quotas | - | - | mend the endpoint or the way to it, nothing else | 23:30:00"},
+		},
+		{
 			"a first list that does not end",
 			facts{controllers: []controllerFacts{edited(polls(introspect.Source{Name: "list", Since: ago(11 * time.Minute)}), func(c *controllerFacts) { c.snap.Waiting = "source list" })}},
 			NotWell, "Not well. 1 cause.",

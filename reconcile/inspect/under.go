@@ -121,7 +121,7 @@ func (c *Cause) take(other *Cause) {
 // patience tells of the buckets that the other side pauses again and again while keys wait for them.
 func (j *judging) patience() {
 	for _, b := range j.buckets {
-		if c := j.throttled[b.Name]; c != nil && b.Until.After(j.at) && j.at.Sub(c.Since) > patientWait {
+		if c := j.throttled[b.Name]; c != nil && j.endpoints[b.Name] == nil && b.Until.After(j.at) && j.at.Sub(c.Since) > patientWait {
 			j.named(b.Name+"\x00"+whatPatience, Cause{
 				What: whatPatience, Why: "the other side asks for patience, now for " + short(b.Until.Sub(j.at)), Kind: b.Name, Since: c.Since, HoldsUp: c.HoldsUp, Do: []string{askLess},
 			})
