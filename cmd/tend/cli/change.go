@@ -249,7 +249,10 @@ func (r *command) applyOne(ctx context.Context, k objects.Kind, key store.Key, d
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return "", err
 	}
-	meta := store.Meta{Namespace: key.Namespace, Name: key.Name, UID: d.Meta.UID, Labels: d.Meta.Labels, Annotations: d.Meta.Annotations}
+	meta := store.Meta{Namespace: key.Namespace, Name: key.Name, Labels: d.Meta.Labels, Annotations: d.Meta.Annotations}
+	if before.Revision != 0 { // else what was printed of an object that is gone is declared again
+		meta.UID = d.Meta.UID
+	}
 	data, err := json.Marshal(map[string]any{"meta": meta, "spec": d.Spec})
 	if err != nil {
 		return "", err
