@@ -47,14 +47,13 @@ func newProgram(ctx context.Context, o options, dns *provider, mux *http.ServeMu
 			return resource{Name: z.Name, Data: strconv.Itoa(z.Spec.TTL)}
 		},
 	})
-	zoneOf := func(r *store.Object[RecordSpec, Status]) []store.Key { return []store.Key{{Name: r.Spec.Zone}} }
 	keep(p, o, &keeper[RecordSpec]{
 		provider: dns, account: account, installation: installation, kind: "record", others: []string{"zone"},
 		want: func(r *store.Object[RecordSpec, Status]) resource {
 			zone, _ := zones.Cache().Get(store.Key{Name: r.Spec.Zone}) // it is there: the record waits for it
 			return resource{Zone: zone.Intent.ExternalName, Name: r.Spec.Name, Data: r.Spec.Type + " " + r.Spec.Value}
 		},
-	}, depend.On(zones.Cache(), zoneOf, nil))
+	}, depend.On(zones.Cache(), func(r *store.Object[RecordSpec, Status]) []store.Key { return []store.Key{{Name: r.Spec.Zone}} }, nil))
 	p.Check(web.Mount(mux, "/ops", nil, &web.Options{Program: p, Metrics: collector, API: &api.Options{Allow: o.allow}}))
 	return p
 }
@@ -62,8 +61,9 @@ func newProgram(ctx context.Context, o options, dns *provider, mux *http.ServeMu
 // keep adds a kind, what reconciles it, and the file that declares its objects.
 func keep[S any](p *program.Program, o options, k *keeper[S], needs ...depend.Needs[S, Status]) *program.Objects[S, Status] {
 	objects := program.AddKind(p, k.kind, &program.ObjectsOptions[S, Status]{Store: fileFirst[S](o.File), Progress: &program.KindOptions[S, Status]{Stuck: external.NotOurs[S, Status]}})
+	limited, err := quota.Limit(func(reconcile.Request) (*quota.Quota, error) { return k.account, nil }, &reconcile.Options[reconcile.Request]{Workers: 32})
+	p.Check(err)
 	var depends *depend.Tracker[S, Status]
-	var err error
 	if len(needs) > 0 {
 		graph := depend.NewGraph()
 		p.Use(graph, nil) // the page counts what waits for an object at why that fails
@@ -75,8 +75,6 @@ func keep[S any](p *program.Program, o options, k *keeper[S], needs ...depend.Ne
 	reconciler, err := external.New(objects.Store, k.client(), &external.Options[S, Status]{
 		Naming: external.ByMark, CreationGrace: 2 * lag, Poll: o.Poll, Depends: depends, Changes: o.changes(),
 	})
-	p.Check(err)
-	limited, err := quota.Limit(func(reconcile.Request) (*quota.Quota, error) { return k.account, nil }, &reconcile.Options[reconcile.Request]{Workers: 32})
 	p.Check(err)
 	objects.ReconcileBy(reconciler, limited)
 	p.Use(k.list.Pruning(o.Prune, nil))
