@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -116,8 +117,14 @@ func polls(s introspect.Source) controllerFacts {
 // refused is what a controller says of a list that lacks more keys than it may.
 func refused(t *testing.T) (says string) {
 	synctest.Test(t, func(t *testing.T) {
-		list := map[string]int{"a": 1, "b": 1, "c": 1}
-		c, err := reconcile.EachWith("poll", time.Minute, func(context.Context) (map[string]int, error) { return list, nil },
+		var empty atomic.Bool
+		list := func(context.Context) (map[string]int, error) {
+			if empty.Load() {
+				return nil, nil
+			}
+			return map[string]int{"a": 1, "b": 1, "c": 1}, nil
+		}
+		c, err := reconcile.EachWith("poll", time.Minute, list,
 			func(context.Context, string, *int) (reconcile.Result, error) { return reconcile.Result{}, nil },
 			&reconcile.EachOptions[string, int]{Options: reconcile.Options[string]{Logger: slog.New(slog.DiscardHandler)}, MaxGone: func(int) int { return 0 }})
 		if err != nil {
@@ -127,7 +134,7 @@ func refused(t *testing.T) (says string) {
 		ended := make(chan error, 1)
 		go func() { ended <- c.Run(ctx) }() // ended by stop, waited for below
 		time.Sleep(time.Second)
-		list = nil
+		empty.Store(true)
 		time.Sleep(2 * time.Minute)
 		says = c.Snapshot().Sources[0].Error
 		stop()
