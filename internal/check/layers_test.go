@@ -82,6 +82,7 @@ var thirdParty = map[string][]string{
 	"reconcile/quota":           {"golang.org/x/time/rate"},
 	"reconcile/reconciletest":   {"golang.org/x/time/rate"},
 	"store/storetest/quotatest": {"golang.org/x/time/rate"},
+	"store/storetest/leasetest": {"golang.org/x/time/rate"},
 	// client_model names the argument of client_golang's Metric.Write.
 	"metrics":       {"github.com/prometheus/client_golang", "github.com/prometheus/client_model"},
 	"reconcile/web": {"github.com/prometheus/client_golang"},
