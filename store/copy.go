@@ -162,7 +162,7 @@ func copyOne(ctx context.Context, dst, src *core, r Record) (bool, error) {
 		return false, err
 	}
 	_, err = dst.insert(ctx, c.held(encoder{core: dst, stored: f.record.Bytes}))
-	if !errors.Is(err, ErrConflict) {
+	if !errors.Is(err, ErrExists) {
 		return err == nil, err
 	}
 	there, err := dst.get(ctx, r.Key)

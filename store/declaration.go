@@ -142,14 +142,9 @@ func (d Declaration) Over(stored []byte) ([]byte, error) {
 		return nil, err
 	}
 	for _, field := range []string{"labels", "annotations"} {
-		next, _ := old.meta[field].(map[string]any)
-		next = maps.Clone(next)
-		for k, v := range asMap(declared.meta[field]) {
-			if next == nil {
-				next = make(map[string]any)
-			}
-			next[k] = v
-		}
+		next := map[string]any{}
+		maps.Copy(next, asMap(old.meta[field]))
+		maps.Copy(next, asMap(declared.meta[field]))
 		if !sameJSON(old.meta[field], any(next)) {
 			old.meta[field], changed = next, true
 		}

@@ -274,11 +274,7 @@ func (d *declaring) create(ctx context.Context) (object, error) {
 	if err != nil {
 		return nil, err
 	}
-	stored, err := d.s.insert(ctx, v)
-	if errors.Is(err, ErrConflict) {
-		err = fmt.Errorf("%w: %s %s", ErrExists, d.s.kind, d.want.meta().Key())
-	}
-	return stored, err
+	return d.s.insert(ctx, v)
 }
 
 // mutate writes the declared fields of the stored object.

@@ -22,7 +22,7 @@ func (s *core) delete(ctx context.Context, o object) error {
 	if err != nil || f.Deleting() {
 		return err
 	}
-	_, op, err := s.deletion(f)
+	op, err := s.deletion(f)
 	if err != nil {
 		return err
 	}
@@ -30,22 +30,22 @@ func (s *core) delete(ctx context.Context, o object) error {
 	return err
 }
 
-// deletion returns the write that deletes f, or marks it and stores that; nil if it does not.
-func (s *core) deletion(f found) (marked object, op Op, err error) {
-	op = Op{Kind: s.kind, Key: f.Key()}
+// deletion returns the write that deletes f, or marks it.
+func (s *core) deletion(f found) (Op, error) {
+	op := Op{Kind: s.kind, Key: f.Key()}
 	if len(f.Finalizers) == 0 {
-		return nil, op, nil
+		return op, nil
 	}
 	if f.schema > s.version {
-		return nil, op, fmt.Errorf("%w: %s %s", ErrNewer, s.kind, f.Key())
+		return op, fmt.Errorf("%w: %s %s", ErrNewer, s.kind, f.Key())
 	}
 	v := f.object.held(encoder{core: s, stored: f.record.Bytes})
-	marked, _ = v.parts()
+	marked, _ := v.parts()
 	m := marked.meta()
 	m.Deleted = now()
 	m.Generation++
 	op.Put = v
-	return marked, op, nil
+	return op, nil
 }
 
 // findMarked is findAt, except that the revision is not compared for an object

@@ -29,11 +29,7 @@ func (s *core) create(ctx context.Context, o object) (object, error) {
 	if err != nil {
 		return nil, err
 	}
-	stored, err := s.insert(ctx, v)
-	if errors.Is(err, ErrConflict) {
-		return nil, fmt.Errorf("%w: %s %s", ErrExists, s.kind, o.meta().Key())
-	}
-	return stored, err
+	return s.insert(ctx, v)
 }
 
 // fresh returns a copy of o as it is stored when it is created, or the [ErrInvalid]
@@ -116,10 +112,15 @@ func (s *core) asWritten(o object) (c object, err error) {
 	return c, nil
 }
 
+// insert stores an object where none is.
 func (s *core) insert(ctx context.Context, v typedValue) (object, error) {
 	o, _ := v.parts()
 	key := o.meta().Key()
-	return s.commit(ctx, o, Op{Kind: s.kind, Key: key, Put: v}, Compare{Kind: s.kind, Key: key})
+	stored, err := s.commit(ctx, o, Op{Kind: s.kind, Key: key, Put: v}, Compare{Kind: s.kind, Key: key})
+	if errors.Is(err, ErrConflict) {
+		return nil, fmt.Errorf("%w: %s %s", ErrExists, s.kind, key)
+	}
+	return stored, err
 }
 
 // Update stores the labels, annotations, finalizers, owners, paused and spec of
