@@ -42,7 +42,7 @@ func (c *core) read(r store.Record, at store.Revision) (s step, ok bool) {
 
 // takeRevision applies all changes of one revision at once.
 func (c *core) takeRevision(changes []store.Change) {
-	steps := c.steps[:0]
+	steps := c.feed.steps[:0]
 	for _, ch := range changes {
 		var s step
 		var ok bool
@@ -59,11 +59,11 @@ func (c *core) takeRevision(changes []store.Change) {
 	c.applyScratch(steps)
 }
 
-// applyScratch applies steps that were appended to c.steps.
+// applyScratch applies steps that were appended to feed.steps.
 func (c *core) applyScratch(steps []step) {
 	c.apply(steps)
 	clear(steps) // what was replaced must not be kept alive
-	c.steps = steps[:0]
+	c.feed.steps = steps[:0]
 }
 
 // breaks notes an object that cannot be decoded, and reports it.
@@ -77,7 +77,7 @@ func (c *core) breaks(key store.Key, err error) {
 
 // mend forgets what was noted of an object that can be read again, or is gone.
 func (c *core) mend(key store.Key) {
-	if _, ok := c.broken[key]; !ok { // Run's goroutine alone writes it
+	if _, ok := c.broken[key]; !ok { // the feed alone writes it
 		return
 	}
 	c.mu.Lock()
@@ -87,8 +87,8 @@ func (c *core) mend(key store.Key) {
 }
 
 // prepare turns what the backend said about a key into a step; ok is false when
-// there is nothing to do. Only Run's goroutine calls it, and it alone writes
-// the table, so old cannot change before the step is applied.
+// there is nothing to do. feed.mu is held, and the table is written with it alone, so
+// old cannot change before the step is applied.
 func (c *core) prepare(key store.Key, obj *store.Meta, at store.Revision) (s step, ok bool) {
 	var old *store.Meta
 	h, ok := c.objects.Load(key)

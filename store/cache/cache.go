@@ -23,7 +23,7 @@ import (
 //	                      │      backlogs ───▶ Changes         (one per consumer)
 //	                      └────▶ revision ───▶ OnRevision
 //
-// Run's goroutine alone writes. All methods are safe for concurrent use.
+// Run alone writes, by its feed. All methods are safe for concurrent use.
 type Cache[S, T any] struct {
 	core  *core
 	store *store.Store[S, T]
@@ -47,12 +47,7 @@ type core struct {
 
 	indexes []*index // complete when Run begins; their values are guarded by mu
 
-	// Run's goroutine alone uses these.
-	relist    *relist  // nil unless a snapshot is on its way in
-	startOver bool     // the next watch begins with a snapshot
-	isUp      bool     // feed.connected, which each batch asks for
-	steps     []step   // scratch, see applyScratch
-	due       []func() // scratch of reach
+	feed feed
 
 	mu         spin.RWMutex // guards what follows; never held over user code
 	began      bool         // Run was called
@@ -62,10 +57,8 @@ type core struct {
 	waiters    waiters
 	lastWaiter uint64
 	broken     map[store.Key]error // stored, but cannot be decoded; written by breaks and mend
-	feed       feed
+	conn       connection
 	prints     map[store.Key]fingerprint // empty unless Options.DetectMutations
-
-	shards *shards // nil: the cache is of the whole kind
 }
 
 // held is what the table keeps for a key for as long as there is an object: the
@@ -75,7 +68,7 @@ type core struct {
 type held struct {
 	obj  atomic.Pointer[store.Meta]
 	slot int // guarded by Cache.mu; -1: it is not in the table any more
-	// print is the recordPrint of obj. Run's goroutine alone reads and writes it.
+	// print is the recordPrint of obj; guarded by feed.mu.
 	print uint64
 }
 
@@ -111,7 +104,7 @@ type Options[S, T any] struct {
 	// OnError hears, once per occurrence, of an object that cannot be decoded
 	// (with its key; the cache goes on without it), of a watch that failed (with
 	// the zero key; it is opened again), of an index function that panicked and
-	// of a mutated object. It runs on Run's goroutine and must not block.
+	// of a mutated object. It runs on a goroutine of Run, one call at a time, and must not block.
 	// Default: a warning in the log.
 	OnError func(key store.Key, err error)
 
@@ -184,8 +177,9 @@ func (c *core) setup() error {
 	if o.Shards < 0 {
 		return fmt.Errorf("cache: New(%s): Shards is %d, must not be negative", c.name, o.Shards)
 	}
-	if o.Shards > 0 {
-		c.shards = &shards{n: o.Shards, wake: make(chan struct{}, 1), wanted: make(map[int]*want), parts: make(map[int]*part)}
+	c.feed.parts, c.feed.wanted, c.feed.unread = make(map[int]*part), make(map[int]*part), make(chan struct{}, 1)
+	if o.Shards == 0 {
+		c.feed.wanted[0] = newPart()
 	}
 	if o.Backlog == 0 {
 		o.Backlog = defaultBacklog

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -741,4 +743,38 @@ func TestSnapshotAtTheSameRevisionIsNoRestore(t *testing.T) {
 			t.Errorf("after a snapshot at revision 4: %d restores of %d snapshots, want 1 of 3", s.Restores, s.Snapshots)
 		}
 	})
+}
+
+// here is a backend whose watch says whether a function is among those that called it.
+type here struct {
+	store.Backend
+	caller string
+	is     bool
+}
+
+func (h *here) Watch(ctx context.Context, _ string, _ store.Revision) iter.Seq2[store.Batch, error] {
+	return func(yield func(store.Batch, error) bool) {
+		pcs := make([]uintptr, 100)
+		frames := runtime.CallersFrames(pcs[:runtime.Callers(0, pcs)])
+		for frame, more := frames.Next(); more && !h.is; frame, more = frames.Next() {
+			h.is = strings.Contains(frame.Function, h.caller)
+		}
+		if yield(end(1), nil) {
+			<-ctx.Done()
+			yield(store.Batch{}, context.Cause(ctx))
+		}
+	}
+}
+
+// Of a whole kind Run starts no goroutine: it reads the watch on that of its caller.
+//
+// Seen to fail: with a watch that is read on a goroutine of its own.
+func TestRunOfAWholeKindReadsTheWatchOnItsGoroutine(t *testing.T) {
+	h := &here{caller: "TestRunOfAWholeKind"}
+	c := newCache(t, h, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	c.OnRevision(1, cancel)
+	if err := c.Run(ctx); err != nil || !isSynced(c) || !h.is {
+		t.Errorf("Run returned %v, synced %v, on this goroutine: %v", err, isSynced(c), h.is)
+	}
 }

@@ -9,7 +9,7 @@ import (
 
 // An indexFunc names the values under which an object is found by [Index.Get]. It must
 // depend on nothing but the object: the cache asks again for the old object to
-// know where it stood. It runs on the goroutine of Run, without a lock.
+// know where it stood. It runs on a goroutine of Run, one call at a time, and may call the cache.
 type indexFunc[S, T any] func(o *store.Object[S, T]) []string
 
 // An Index finds the objects of a cache by values that are computed from them. It is made

@@ -33,7 +33,7 @@ func printOf(o any) fingerprint {
 func (c *core) fingerprint(steps []step) {
 	for i := range steps {
 		s := &steps[i]
-		if s.old != nil && c.prints[s.key] != c.look(s.old) { // Run's goroutine alone writes them
+		if s.old != nil && c.prints[s.key] != c.look(s.old) { // the feed alone writes them
 			c.report(s.key, fmt.Errorf("%w: %s %s", ErrMutated, c.kind, s.key))
 		}
 		if s.new != nil {

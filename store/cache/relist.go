@@ -16,32 +16,27 @@ type relist struct {
 
 // beginSnapshot is called for each batch of a snapshot; the first begins it.
 func (c *core) beginSnapshot(at store.Revision) {
-	if c.relist != nil {
+	if c.feed.relist != nil {
 		return
 	}
-	c.relist = &relist{restored: at < c.at()}
+	c.feed.relist = &relist{restored: at < c.at()}
 	if n := c.len() + len(c.broken); n > 0 {
-		c.relist.seen = make(map[store.Key]struct{}, n)
+		c.feed.relist.seen = make(map[store.Key]struct{}, n)
 	}
 }
 
-// abandonSnapshot forgets what a snapshot that broke off has named: by the next one
-// some of it may be gone. The next watch begins with a snapshot again, because
-// startOver stays until one has ended.
-func (c *core) abandonSnapshot() { c.relist = nil }
-
 func (c *core) takeSnapshot(b store.Batch) {
-	steps := c.steps[:0]
+	steps := c.feed.steps[:0]
 	for _, ch := range b.Changes {
-		if c.relist.seen != nil {
-			c.relist.seen[ch.Record.Key] = struct{}{}
+		if c.feed.relist.seen != nil {
+			c.feed.relist.seen[ch.Record.Key] = struct{}{}
 			if c.unchanged(ch.Record) {
 				c.mend(ch.Record.Key) // of a version that this history does not have
 				continue
 			}
 		}
 		if s, ok := c.read(ch.Record, b.Revision); ok {
-			s.initial = c.shards != nil && !c.shards.parts[store.ShardOf(s.key, c.shards.n)].of.closed
+			s.initial = !c.feed.parts[c.shardOf(s.key)].closed
 			steps = append(steps, s)
 		}
 	}
@@ -54,7 +49,7 @@ func (c *core) unchanged(r store.Record) bool {
 	h, ok := c.objects.Load(r.Key)
 	// In a history that was written beyond what the cache has seen of another one, the
 	// same revision may be of another version.
-	return ok && !c.relist.restored && h.obj.Load().Revision == r.Revision && h.print == recordPrint(r)
+	return ok && !c.feed.relist.restored && h.obj.Load().Revision == r.Revision && h.print == recordPrint(r)
 }
 
 var recordSeed = maphash.MakeSeed()
@@ -71,13 +66,22 @@ func recordPrint(r store.Record) uint64 {
 // endSnapshot removes what the snapshot did not name. An object that is stored
 // but cannot be decoded was named, so it is not mistaken for a deleted one.
 func (c *core) endSnapshot(at store.Revision) {
-	r := c.relist
-	c.relist = nil
+	r := c.feed.relist
+	c.feed.relist = nil
 	if r.seen != nil {
 		c.apply(c.vanished(r.seen, at))
 	}
-	c.startOver = false
-	c.countSnapshot(r.restored)
+	c.mu.Lock()
+	c.conn.snapshots++
+	if r.restored {
+		c.conn.restores++
+	}
+	c.feed.startOver = false
+	for _, p := range c.feed.parts {
+		p.at = at
+	}
+	c.feed.completeLocked(at)
+	c.mu.Unlock()
 	c.reach(at, r.restored)
 }
 
@@ -90,7 +94,7 @@ func (c *core) vanished(seen map[store.Key]struct{}, at store.Revision) []step {
 			}
 		}
 	}
-	for key := range c.broken { // Run's goroutine alone writes it
+	for key := range c.broken { // the feed alone writes it
 		if _, ok := seen[key]; !ok {
 			c.mend(key)
 		}

@@ -1,10 +1,12 @@
 package cache
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/tendhq/tend/internal/contain"
@@ -12,16 +14,17 @@ import (
 	"github.com/tendhq/tend/store"
 )
 
-// reopen is the pause before a watch is opened again: none the first time, so that one
-// cut connection costs nothing, then doubling, and never more than 5 s. Its tries are
+// reopen is the pause before a watch is opened again, or a list begins again: none the first time for
+// a watch, so that one cut connection costs nothing, then doubling, and never more than 5 s. Its tries are
 // counted where it is used.
 var reopen = sleep.Backoff{Min: 40 * time.Millisecond, Max: 4 * time.Second}
 
 // Run feeds the cache until ctx ends, and blocks meanwhile. It opens the watch,
 // opens it again with a growing pause when it breaks, and takes a new snapshot
 // when the backend has forgotten the changes in between (store.ErrCompacted) or
-// was restored to an earlier revision. It starts no goroutine, unless
-// the cache is one of shards: then two read the store, and end before Run. It returns nil
+// was restored to an earlier revision. It reads the watch on the caller's goroutine and starts
+// none, unless the cache is one of shards: then another one lists those that are gained, and ends
+// before Run. It returns nil
 // when ctx ended, ErrRunning when the cache is running already, an error that
 // wraps store.ErrClosed when the backend was closed under it, and one that
 // wraps ErrMutated when Options.DetectMutations found something.
@@ -38,75 +41,101 @@ func (c *core) run(ctx context.Context) error {
 	c.mu.Lock()
 	c.began = true
 	c.mu.Unlock()
-	if c.shards != nil {
-		return c.runShards(ctx)
+	if err := c.readStore(ctx); err != nil {
+		return err
 	}
-	var failures int
-	for {
-		progressed, err := c.follow(ctx)
-		if ctx.Err() != nil {
-			c.down(nil)
-			return c.checkMutations()
+	return c.checkMutations()
+}
+
+// readStore runs what feeds the cache, and returns when all of it has ended.
+func (c *core) readStore(ctx context.Context) error {
+	defer c.ended()
+	if c.opts.Shards > 0 {
+		c.reach(c.at(), false) // of no shard everything is there
+		ctx, stop := context.WithCancel(ctx)
+		var lists sync.WaitGroup
+		defer lists.Wait()
+		defer stop()
+		lists.Go(func() { c.readLists(ctx) })
+	}
+	return c.keepUp(ctx)
+}
+
+// keepUp reads one watch after the other until ctx ends. Its error is that the backend was closed.
+func (c *core) keepUp(ctx context.Context) error {
+	var pause time.Time // until then no watch is opened
+	for failures := 0; ctx.Err() == nil; {
+		watch, stop := context.WithCancel(ctx)
+		slots, after := c.fit(stop)
+		if slots.Len() == 0 {
+			<-watch.Done()
+			continue
 		}
+		if !sleep.For(watch, time.Until(pause)) {
+			continue
+		}
+		progressed, err := c.follow(watch, slots, after)
 		if progressed {
 			failures = 0
 		}
+		if watch.Err() != nil {
+			continue // other parts are wanted, or ctx ended
+		}
+		stop()
 		if err := c.watchEnded(err, failures > 0); err != nil {
 			return err
 		}
 		if failures > 0 {
-			sleep.For(ctx, reopen.After(failures-1))
+			pause = time.Now().Add(reopen.After(failures - 1))
 		}
 		failures++
 	}
+	c.down(nil)
+	return nil
 }
 
-// watchEnded notes why a watch ended, and whether the one before it failed too. Its error ends Run.
-func (c *core) watchEnded(err error, again bool) error {
-	c.down(err)
-	if errors.Is(err, store.ErrClosed) {
-		return fmt.Errorf("cache: %s: %w", c.name, err)
+// follow reads one watch to its end. progressed says that it got beyond the snapshot, so that a
+// watch that fails at once, again and again, is paced; so does the time that it took: it may have
+// had nothing to tell, and one that failed after so long was paced by itself.
+func (c *core) follow(ctx context.Context, slots store.SlotSet, after store.Revision) (progressed bool, err error) {
+	began := time.Now()
+	err = errEnded
+	for b, failed := range store.WatchSlots(ctx, c.backend, c.kind, slots, after) {
+		if failed != nil {
+			err = failed
+			break
+		}
+		c.take(b)
+		progressed = progressed || b.Kind == store.BatchChanges || b.Kind == store.BatchProgress
 	}
-	c.startOver = c.startOver || errors.Is(err, store.ErrCompacted)
-	c.lost(err)
-	c.reportWatch(fmt.Errorf("cache: watch of %s ended: %w", c.name, err), again)
-	return nil
+	c.feed.relist = nil // what a snapshot that broke off has named: by the next one some of it may be gone
+	return progressed || time.Since(began) > reopen.Max, err
 }
 
 // errEnded is the reason of a watch that ended without giving one.
 var errEnded = errors.New("no reason given")
 
-// follow reads one watch to its end. progressed says that it got beyond the
-// snapshot, so that a watch that fails at once, again and again, is paced.
-func (c *core) follow(ctx context.Context) (progressed bool, err error) {
-	defer c.abandonSnapshot()
-	began := time.Now()
-	for b, err := range c.backend.Watch(ctx, c.kind, c.resumeFrom()) {
-		if err != nil {
-			return progressed || hadWorked(began), err
-		}
-		c.take(b)
-		progressed = progressed || b.Kind == store.BatchChanges || b.Kind == store.BatchProgress
+// watchEnded notes why a watch ended, and whether the one before it failed too. Its error ends Run.
+func (c *core) watchEnded(err error, again bool) error {
+	c.feed.mu.Lock()
+	defer c.feed.mu.Unlock()
+	c.down(err)
+	if errors.Is(err, store.ErrClosed) {
+		return fmt.Errorf("cache: %s: %w", c.name, err)
 	}
-	return progressed || hadWorked(began), errEnded
-}
-
-// hadWorked tells of a watch that began then and ended now whether it need not be paced: it
-// may have had nothing to tell. One that failed after so long was paced by itself.
-func hadWorked(began time.Time) bool { return time.Since(began) > reopen.Max }
-
-// resumeFrom is the revision after which changes are wanted; zero asks for a
-// snapshot.
-func (c *core) resumeFrom() store.Revision {
-	if c.startOver {
-		return 0
-	}
-	return c.at()
+	c.lost(err)
+	c.reportWatch(fmt.Errorf("cache: watch of %s ended: %w", c.name, err), again)
+	return nil
 }
 
 // take applies one batch.
 func (c *core) take(b store.Batch) {
+	c.feed.mu.Lock()
+	defer c.feed.mu.Unlock()
 	c.up()
+	if c.opts.Shards > 0 {
+		b = c.ours(b)
+	}
 	switch b.Kind {
 	case store.BatchSnapshot:
 		c.beginSnapshot(b.Revision)
@@ -115,18 +144,18 @@ func (c *core) take(b store.Batch) {
 		c.beginSnapshot(b.Revision)
 		c.endSnapshot(b.Revision)
 	case store.BatchChanges:
-		c.takeChanges(b)
+		c.takeChanges(b.Changes)
 		c.reach(b.Revision, false)
 	case store.BatchProgress:
 		c.reach(b.Revision, false)
 	}
 }
 
-// takeChanges applies a batch revision by revision: a batch holds whole
+// takeChanges applies changes revision by revision: a batch holds whole
 // revisions, so each becomes visible as one, and within one revision a key
 // occurs only once, which prepare relies on.
-func (c *core) takeChanges(b store.Batch) {
-	for rest := b.Changes; len(rest) > 0; {
+func (c *core) takeChanges(rest []store.Change) {
+	for len(rest) > 0 {
 		n := 1
 		for n < len(rest) && rest[n].Record.Revision == rest[0].Record.Revision {
 			n++
@@ -136,7 +165,7 @@ func (c *core) takeChanges(b store.Batch) {
 	}
 }
 
-// report hands an error to the hook, if there is one. It is called without the lock, and
+// report hands an error to the hook, if there is one. It is called without Cache.mu, and
 // a hook that panics ends nothing else.
 func (c *core) report(key store.Key, err error) {
 	if c.opts.OnError == nil {
@@ -162,9 +191,4 @@ func (c *core) reportWatch(err error, again bool) {
 	c.logger().Debug("cache: watch failed again", "cache", c.name, "err", store.Brief(err))
 }
 
-func (c *core) logger() *slog.Logger {
-	if c.opts.Logger != nil {
-		return c.opts.Logger
-	}
-	return slog.Default()
-}
+func (c *core) logger() *slog.Logger { return cmp.Or(c.opts.Logger, slog.Default()) }

@@ -10,8 +10,8 @@ import (
 	"github.com/tendhq/tend/store"
 )
 
-// feed is what the cache knows about its watch.
-type feed struct {
+// connection is what the cache knows about its watch.
+type connection struct {
 	connected bool
 	since     time.Time // of the last turn of connected
 	err       error     // why it is not connected; nil before Run and after it
@@ -32,7 +32,7 @@ func (c *Cache[S, T]) Snapshot() introspect.Cache { return c.core.state() }
 func (c *core) state() introspect.Cache {
 	s := c.snapshot()
 	c.mu.RLock()
-	down := c.feed.down
+	down := c.conn.down
 	c.mu.RUnlock()
 	switch u, ok := errors.AsType[*store.UnavailableError](store.Health(c.backend)); {
 	case !ok && down:
@@ -60,15 +60,15 @@ func (c *core) snapshot() introspect.Cache {
 	s := introspect.Cache{
 		Name: c.name, Kind: c.kind, Selector: copied(c.opts.Selector),
 		Objects: len(c.list), Revision: c.at(), Synced: c.hasSynced(),
-		Connected: c.feed.connected, Since: c.feed.since, Err: c.feed.err,
-		Snapshots: c.feed.snapshots, Restores: c.feed.restores,
+		Connected: c.conn.connected, Since: c.conn.since, Err: c.conn.err,
+		Snapshots: c.conn.snapshots, Restores: c.conn.restores,
 		Undecodable: maps.Clone(c.broken), Waiters: len(c.waiters),
-		Disconnected: c.feed.broken, Compacted: c.feed.compacted,
+		Disconnected: c.conn.broken, Compacted: c.conn.compacted,
 	}
 	s.LagRevisions, s.LagSince = c.lagLocked()
-	if c.shards != nil {
-		s.Shards = c.shards.snapshotLocked()
-		s.Idle = c.running.Load() && len(c.shards.wanted) == 0
+	if c.opts.Shards > 0 {
+		s.Shards = c.shardsLocked()
+		s.Idle = c.running.Load() && len(c.feed.wanted) == 0
 	}
 	for _, x := range c.indexes {
 		s.Indexes = append(s.Indexes, x.name)
@@ -127,14 +127,14 @@ func unavailable(err error) bool {
 }
 
 func (c *core) up() {
-	if c.isUp {
+	if c.feed.isUp {
 		return
 	}
-	c.isUp = true
+	c.feed.isUp = true
 	c.mu.Lock()
-	was, since := c.feed.err, c.feed.since
-	if !c.feed.connected {
-		c.feed.connected, c.feed.since, c.feed.err, c.feed.down = true, time.Now(), nil, false
+	was, since := c.conn.err, c.conn.since
+	if !c.conn.connected {
+		c.conn.connected, c.conn.since, c.conn.err, c.conn.down = true, time.Now(), nil, false
 	}
 	c.mu.Unlock()
 	if was != nil && c.opts.OnError == nil {
@@ -143,24 +143,25 @@ func (c *core) up() {
 }
 
 func (c *core) down(err error) {
-	c.isUp = false
+	c.feed.isUp = false
 	unserved := unavailable(store.Health(c.backend))
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.feed.connected || c.feed.since.IsZero() {
-		c.feed.since = time.Now()
+	if c.conn.connected || c.conn.since.IsZero() {
+		c.conn.since = time.Now()
 	}
-	c.feed.connected, c.feed.err, c.feed.down = false, err, unserved
+	c.conn.connected, c.conn.err, c.conn.down = false, err, unserved
 }
 
-// lost notes a watch that ended and is going to be opened again.
+// lost notes a watch that ended and is going to be opened again. feed.mu is held.
 func (c *core) lost(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if errors.Is(err, store.ErrCompacted) {
-		c.feed.compacted++
+		c.conn.compacted++
+		c.feed.startOver = true
 	} else {
-		c.feed.broken++
+		c.conn.broken++
 	}
 }
 
@@ -174,13 +175,4 @@ func (c *core) lagLocked() (revisions store.Revision, since time.Time) {
 		}
 	}
 	return revisions, since
-}
-
-func (c *core) countSnapshot(restored bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.feed.snapshots++
-	if restored {
-		c.feed.restores++
-	}
 }

@@ -43,11 +43,11 @@ func (c *core) onRevision(r store.Revision, f func()) (stop func() bool) {
 // dueLocked takes out the waiters that the cache's revision has reached, or all
 // of them when the revisions they wait for belong to a history that is gone.
 func (c *core) dueLocked(all bool) []func() {
-	due := c.due[:0]
+	due := c.feed.due[:0]
 	for len(c.waiters) > 0 && (all || c.waiters[0].revision <= c.at()) {
 		due = append(due, c.waiters.pop().f)
 	}
-	c.due = due
+	c.feed.due = due
 	return due
 }
 
