@@ -54,7 +54,7 @@ type core struct {
 	list       []*store.Meta
 	consumers  []*backlog
 	early      []*backlog // consumers that came before the first snapshot had ended
-	waiters    waiters
+	waiters    []waiter   // by revision
 	lastWaiter uint64
 	broken     map[store.Key]error // stored, but cannot be decoded; written by breaks and mend
 	conn       connection

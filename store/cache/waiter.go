@@ -31,12 +31,20 @@ func (c *core) onRevision(r store.Revision, f func()) (stop func() bool) {
 	}
 	c.lastWaiter++
 	id := c.lastWaiter
-	c.waiters.push(waiter{r, id, f, time.Now()})
+	at := len(c.waiters) // writes come about in the order of their revisions
+	for at > 0 && c.waiters[at-1].revision > r {
+		at--
+	}
+	c.waiters = slices.Insert(c.waiters, at, waiter{r, id, f, time.Now()})
 	c.mu.Unlock()
 	return func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		return c.waiters.remove(id)
+		i := slices.IndexFunc(c.waiters, func(w waiter) bool { return w.id == id })
+		if i >= 0 {
+			c.waiters = slices.Delete(c.waiters, i, i+1)
+		}
+		return i >= 0
 	}
 }
 
@@ -44,9 +52,13 @@ func (c *core) onRevision(r store.Revision, f func()) (stop func() bool) {
 // of them when the revisions they wait for belong to a history that is gone.
 func (c *core) dueLocked(all bool) []func() {
 	due := c.feed.due[:0]
-	for len(c.waiters) > 0 && (all || c.waiters[0].revision <= c.at()) {
-		due = append(due, c.waiters.pop().f)
+	for _, w := range c.waiters {
+		if !all && w.revision > c.at() {
+			break
+		}
+		due = append(due, w.f)
 	}
+	c.waiters = slices.Delete(c.waiters, 0, len(due))
 	c.feed.due = due
 	return due
 }
@@ -56,62 +68,4 @@ type waiter struct {
 	id       uint64
 	f        func()
 	since    time.Time
-}
-
-// waiters is a heap, earliest revision first. Its elements are values, because
-// every write of every run waits here once. Finding one to remove is slow, and
-// rare.
-type waiters []waiter
-
-func (h *waiters) push(w waiter) {
-	*h = append(*h, w)
-	h.up(len(*h) - 1)
-}
-
-func (h *waiters) pop() waiter {
-	first := (*h)[0]
-	h.cut(0)
-	return first
-}
-
-func (h *waiters) remove(id uint64) bool {
-	i := slices.IndexFunc(*h, func(w waiter) bool { return w.id == id })
-	if i < 0 {
-		return false
-	}
-	h.cut(i)
-	return true
-}
-
-// cut takes out the i-th; the last one fills its place.
-func (h *waiters) cut(i int) {
-	last := len(*h) - 1
-	(*h)[i] = (*h)[last]
-	(*h)[last] = waiter{}
-	*h = (*h)[:last]
-	if i < last {
-		h.up(i)
-		h.down(i)
-	}
-}
-
-func (h waiters) up(i int) {
-	for parent := (i - 1) / 2; i > 0 && h[i].revision < h[parent].revision; parent = (i - 1) / 2 {
-		h[i], h[parent] = h[parent], h[i]
-		i = parent
-	}
-}
-
-func (h waiters) down(i int) {
-	for {
-		child := 2*i + 1
-		if child+1 < len(h) && h[child+1].revision < h[child].revision {
-			child++
-		}
-		if child >= len(h) || h[i].revision <= h[child].revision {
-			return
-		}
-		h[i], h[child] = h[child], h[i]
-		i = child
-	}
 }
