@@ -16,9 +16,8 @@ type step struct {
 	oldAt    [][]string // index values, in the order of Cache.indexes
 	newAt    [][]string
 	revision store.Revision
-	print    uint64      // of the record of new; see held
-	look     fingerprint // of new, with Options.DetectMutations
-	initial  bool        // see Change
+	print    uint64 // of the record of new; see held
+	initial  bool   // see Change
 	left     bool
 }
 
@@ -145,9 +144,6 @@ func (c *core) apply(steps []step) {
 
 func (c *core) applyLocked(s *step) {
 	c.tableLocked(s, s.held)
-	if c.opts.DetectMutations {
-		c.lookLocked(s)
-	}
 	for i, x := range c.indexes {
 		if s.old != nil {
 			x.remove(s.old, s.oldAt[i])

@@ -58,7 +58,7 @@ type core struct {
 	lastWaiter uint64
 	broken     map[store.Key]error // stored, but cannot be decoded; written by breaks and mend
 	conn       connection
-	prints     map[store.Key]fingerprint // empty unless Options.DetectMutations
+	prints     map[*store.Meta]fingerprint // of what list has; empty unless Options.DetectMutations
 }
 
 // held is what the table keeps for a key for as long as there is an object: the
@@ -140,7 +140,7 @@ func New[S, T any](s *store.Store[S, T], o *Options[S, T]) (*Cache[S, T], error)
 		objects: xsync.NewMap[store.Key, *held](),
 		synced:  make(chan struct{}),
 		broken:  make(map[store.Key]error),
-		prints:  make(map[store.Key]fingerprint),
+		prints:  make(map[*store.Meta]fingerprint),
 	}
 	if o != nil {
 		c.opts = Options[struct{}, struct{}](*o)

@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 
 	"github.com/tendhq/tend/internal/contain"
+	"github.com/tendhq/tend/store"
 )
 
 // ErrMutated is reported for an object that was written to although it is
@@ -29,43 +29,40 @@ func printOf(o any) fingerprint {
 }
 
 // fingerprint checks the objects that are about to be replaced, and notes what those that
-// replace them look like. It calls the user's code, and so holds no lock.
+// replace them look like. It calls the user's code, and so holds no lock that a method takes.
 func (c *core) fingerprint(steps []step) {
 	for i := range steps {
 		s := &steps[i]
-		if s.old != nil && c.prints[s.key] != c.look(s.old) { // the feed alone writes them
-			c.report(s.key, fmt.Errorf("%w: %s %s", ErrMutated, c.kind, s.key))
+		if was, ok := c.prints[s.old]; ok && was != c.look(s.old) { // the feed alone writes them
+			c.report(s.key, c.mutated(s.key))
 		}
+		var look fingerprint
 		if s.new != nil {
-			s.look = c.look(s.new)
+			look = c.look(s.new)
 		}
+		c.mu.Lock()
+		if delete(c.prints, s.old); s.new != nil {
+			c.prints[s.new] = look
+		}
+		c.mu.Unlock()
 	}
 }
 
-// lookLocked remembers what fingerprint noted, at the moment at which the table changes:
-// CheckMutations compares the one with the other.
-func (c *core) lookLocked(s *step) {
-	if s.new == nil {
-		delete(c.prints, s.key)
-	} else {
-		c.prints[s.key] = s.look
-	}
+func (c *core) mutated(key store.Key) error {
+	return fmt.Errorf("%w: %s %s", ErrMutated, c.kind, key)
 }
 
 // checkMutations returns an error that wraps ErrMutated and names the keys of
 // all objects that were written to since the cache got them. Without
 // Options.DetectMutations it returns nil.
 func (c *core) checkMutations() error {
-	if !c.opts.DetectMutations {
-		return nil
-	}
 	c.mu.RLock()
-	objs, prints := slices.Clone(c.list), maps.Clone(c.prints)
+	prints := maps.Clone(c.prints)
 	c.mu.RUnlock()
 	var errs []error
-	for _, o := range objs {
-		if prints[o.Key()] != c.look(o) {
-			errs = append(errs, fmt.Errorf("%w: %s %s", ErrMutated, c.kind, o.Key()))
+	for o, was := range prints {
+		if was != c.look(o) {
+			errs = append(errs, c.mutated(o.Key()))
 		}
 	}
 	return errors.Join(errs...)
