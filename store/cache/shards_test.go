@@ -1164,3 +1164,78 @@ func TestCodeOfTheUsersMayAskTheCache(t *testing.T) {
 		}
 	})
 }
+
+// slotted is a backend that notes of which slots it was asked for a watch, and for a list, last.
+type slotted struct {
+	store.FullBackend
+	mu            sync.Mutex
+	watch, listed store.SlotSet
+}
+
+func (s *slotted) WatchSlots(ctx context.Context, kind string, slots store.SlotSet, after store.Revision) iter.Seq2[store.Batch, error] {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.watch = slots
+	return s.FullBackend.WatchSlots(ctx, kind, slots, after)
+}
+
+func (s *slotted) ListSlots(ctx context.Context, kind string, slots store.SlotSet, o store.ListOptions) (store.Page, error) {
+	s.mu.Lock()
+	s.listed = slots
+	s.mu.Unlock()
+	return s.FullBackend.ListSlots(ctx, kind, slots, o)
+}
+
+// The store is asked for the slots of the shards that are held, and to list no others than those just
+// gained, whose objects are there already: a consumer sees them as initial.
+//
+// Seen to fail: where a release did not end the watch, where each list was of all that is held, and
+// where the objects of a list were news.
+func TestTheStoreIsAskedForTheSlotsOfHeldShards(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newSharded(t, 0, storetest.Rates{}, 1)
+		defer w.b.Close()
+		for shard := range 3 {
+			w.put(namesOf(shard, 1)[0])
+		}
+		s := &slotted{FullBackend: w.b}
+		c, err := cache.New(newStore(t, s), &cache.Options[spec, status]{Shards: shards})
+		w.must(err)
+		w.c = c
+		defer w.run()()
+		seen := record(t, c, nil)
+		expectSteps(t, seen, "synced@0")
+		asked := func(when string, listed int, held ...int) {
+			t.Helper()
+			synctest.Wait()
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			var want store.SlotSet
+			for _, shard := range held {
+				want = want.Union(store.SlotsOf(shard, shards))
+			}
+			if s.watch != want {
+				t.Errorf("%s: the watch is of %v, want those of shards %v", when, s.watch, held)
+			}
+			if s.listed != (store.SlotSet{}) && s.listed != store.SlotsOf(listed, shards) {
+				t.Errorf("%s: the last list is of %v, want those of shard %d", when, s.listed, listed)
+			}
+		}
+		_, release0 := c.HoldShard(0)
+		asked("one shard", 0, 0)
+		_, release1 := c.HoldShard(1)
+		asked("another one", 1, 0, 1)
+		_, release2 := c.HoldShard(2)
+		defer release2()
+		asked("a third", 2, 0, 1, 2)
+		var initial []string
+		for shard := range 3 {
+			initial = append(initial, fmt.Sprintf("initial %s@%d", namesOf(shard, 1)[0], shard+1))
+		}
+		expectSteps(t, seen, initial...)
+		release1()
+		asked("without the second", 2, 0, 2)
+		release0()
+		asked("without the first", 2, 2)
+	})
+}
