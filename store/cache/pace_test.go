@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -288,4 +290,38 @@ func TestReopeningIsPaced(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Lists that fail one after the other are one line of the log.
+//
+// Seen to fail, with many lines: with lists that do not know that the one before failed.
+func TestListsThatFailInARowAreLoggedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner, err := memory.New(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer inner.Close()
+		create(t, newStore(t, inner), "one")
+		m := &mortal{Backend: inner, broken: make(chan struct{})}
+		var lines strings.Builder
+		c, err := cache.New(newStore(t, m), &cache.Options[spec, status]{Shards: shards, Logger: slog.New(slog.NewTextHandler(&lines, nil))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop := run(t, c)
+		ready, release := c.HoldShard(0)
+		defer release()
+		<-ready
+		m.die(nil, errDead)
+		ready, release = c.HoldShard(1)
+		defer release()
+		time.Sleep(time.Minute)
+		m.die(nil, nil)
+		<-ready
+		stop()
+		if got := lines.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "list of thing") {
+			t.Errorf("want a line for the lists that failed, have\n%s", got)
+		}
+	})
 }
