@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -112,9 +113,4 @@ func (s *core) removeFinalizer(ctx context.Context, k Key, name string) (object,
 	return o, err
 }
 
-func (s *core) log() *slog.Logger {
-	if s.logger != nil {
-		return s.logger
-	}
-	return slog.Default()
-}
+func (s *core) log() *slog.Logger { return cmp.Or(s.logger, slog.Default()) }

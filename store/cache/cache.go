@@ -133,7 +133,7 @@ func New[S, T any](s *store.Store[S, T], o *Options[S, T]) (*Cache[S, T], error)
 		kind:    s.Kind(),
 		decode: func(r store.Record) (*store.Meta, error) {
 			o, err := s.Decode(r)
-			return metaOf(o), err
+			return (*store.Meta)(unsafe.Pointer(o)), err // see typed
 		},
 		look:    func(m *store.Meta) fingerprint { return printOf(typed[S, T](m)) },
 		name:    s.Kind(),
@@ -156,13 +156,6 @@ var _ [0]byte = [unsafe.Offsetof(store.Object[struct{}, struct{}]{}.Meta)]byte{}
 // typed is the object that has this Meta as its first field; nil of nil.
 func typed[S, T any](m *store.Meta) *store.Object[S, T] {
 	return (*store.Object[S, T])(unsafe.Pointer(m))
-}
-
-func metaOf[S, T any](o *store.Object[S, T]) *store.Meta {
-	if o == nil {
-		return nil
-	}
-	return &o.Meta
 }
 
 // setup fills in the defaults and refuses what cannot work.
@@ -276,7 +269,7 @@ func (c *core) at() store.Revision { return store.Revision(c.revision.Load()) }
 // a cache that loses its watch goes on serving what it has, see Health.
 func (c *Cache[S, T]) Synced() <-chan struct{} { return c.core.synced }
 
-// has reports whether the cache has synced.
+// hasSynced reports whether Synced is closed.
 func (c *core) hasSynced() bool {
 	select {
 	case <-c.synced:

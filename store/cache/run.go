@@ -123,7 +123,14 @@ func (c *core) watchEnded(err error, again bool) error {
 	if errors.Is(err, store.ErrClosed) {
 		return fmt.Errorf("cache: %s: %w", c.name, err)
 	}
-	c.lost(err)
+	c.mu.Lock()
+	if errors.Is(err, store.ErrCompacted) {
+		c.conn.compacted++
+		c.feed.startOver = true
+	} else {
+		c.conn.broken++
+	}
+	c.mu.Unlock()
 	c.reportWatch(fmt.Errorf("cache: watch of %s ended: %w", c.name, err), again)
 	return nil
 }

@@ -153,18 +153,6 @@ func (c *core) down(err error) {
 	c.conn.connected, c.conn.err, c.conn.down = false, err, unserved
 }
 
-// lost notes a watch that ended and is going to be opened again. feed.mu is held.
-func (c *core) lost(err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if errors.Is(err, store.ErrCompacted) {
-		c.conn.compacted++
-		c.feed.startOver = true
-	} else {
-		c.conn.broken++
-	}
-}
-
 func (c *core) lagLocked() (revisions store.Revision, since time.Time) {
 	for _, w := range c.waiters {
 		if now := c.at(); w.revision > now {
