@@ -166,7 +166,7 @@ func (b *backend) send(ctx context.Context, batch []*member) {
 			err = fmt.Errorf("postgres: %w: %w", store.ErrUnknownOutcome, reason(ctx, err))
 		case v != refused && pause(ctx, wait):
 			continue
-		case v == again && !sent || v == again && ctx.Err() != nil:
+		case v == again:
 			err = fmt.Errorf("postgres: commit: not done: %w", reason(ctx, err))
 		default:
 			err = b.gave(ctx, "commit", err)
