@@ -85,10 +85,13 @@ func keepField(next map[string]json.RawMessage, name string, old json.RawMessage
 	now, present := next[name]
 	same, isKnown := known[name]
 	switch {
-	case isKnown && present:
+	case present:
+		if !isKnown { // it was left out, because all that we know of it was empty
+			same = json.RawMessage("{}")
+		}
 		next[name], err = keepFields(old, same, now)
 		return !bytes.Equal(next[name], now), err
-	case !isKnown && !present && !ours[folded(name)]:
+	case !isKnown && !ours[folded(name)]:
 		next[name] = old
 		return true, nil
 	}

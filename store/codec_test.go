@@ -87,6 +87,49 @@ func TestUnknownFieldsSurviveARewrite(t *testing.T) {
 	}
 }
 
+// A part of which this program knew nothing but zero values, so that it was left out of what the program would store,
+// keeps what another version has there when this one writes to it.
+//
+// Seen to fail: the part was replaced.
+func TestUnknownFieldsOfAnEmptyPartSurvive(t *testing.T) {
+	type part struct {
+		Known string `json:"known,omitempty"`
+	}
+	type spec struct {
+		Zero part              `json:"zero,omitzero"`
+		Ptr  *part             `json:"ptr,omitempty"`
+		Map  map[string]string `json:"map,omitempty"`
+		Gone part              `json:"gone,omitzero"`
+		Deep struct {
+			Zero part `json:"zero,omitzero"`
+		} `json:"deep,omitzero"`
+	}
+	m := newMemory(t, &memory.Options{Encode: true})
+	s := must[*store.Store[spec, spec]](t)(store.New[spec, spec](m, "Bucket", nil))
+	key := store.Key{Name: "a"}
+	const parts = `{"zero": {"later": 1}, "ptr": {"later": 2}, "map": {}, "gone": {"later": 3}, "deep": {"zero": {"later": 4}}}`
+	putRaw(t, m, key, `{"schema": 1, "meta": {"name": "a", "uid": "u", "intent": {"later": 5}}, "spec": `+parts+`, "status": `+parts+`}`)
+	edit := func(x *spec) {
+		x.Zero.Known, x.Ptr, x.Map, x.Deep.Zero.Known = "a", &part{"b"}, map[string]string{"c": "d"}, "e"
+	}
+	o := must[*store.Object[spec, spec]](t)(s.Mutate(t.Context(), key, func(o *store.Object[spec, spec]) error {
+		edit(&o.Spec)
+		edit(&o.Status)
+		return nil
+	}))
+	o.Intent.Attempt = 1
+	must[*store.Object[spec, spec]](t)(s.UpdateIntent(t.Context(), o))
+	want := map[string]any{
+		"zero": map[string]any{"known": "a", "later": 1.0}, "ptr": map[string]any{"known": "b", "later": 2.0}, "map": map[string]any{"c": "d"},
+		"gone": map[string]any{"later": 3.0}, "deep": map[string]any{"zero": map[string]any{"known": "e", "later": 4.0}},
+	}
+	got := rawJSON(t, m, key)
+	intent := got["meta"].(map[string]any)["intent"]
+	if !reflect.DeepEqual(got["spec"], want) || !reflect.DeepEqual(got["status"], want) || !reflect.DeepEqual(intent, map[string]any{"attempt": 1.0, "later": 5.0}) {
+		t.Errorf("stored %v, want spec and status\n%v, and the intent of both", got, want)
+	}
+}
+
 func TestAnObjectOfANewerVersionIsReadAndNotWritten(t *testing.T) {
 	for name, o := range map[string]*memory.Options{"values": nil, "bytes": {Encode: true}} {
 		t.Run(name, func(t *testing.T) {
