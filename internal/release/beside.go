@@ -8,12 +8,16 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"time"
 )
 
 // firstBeside is what runs beside this version until there is a release.
 const firstBeside = "7ee1e2d"
+
+// firstRecords is whose records this version shares. Testdata/records/old.go is compiled with it.
+const firstRecords = "571baec9"
 
 // showLimit ends a show whose servers do not agree: it would wait for ever. A show takes seconds.
 const showLimit = 5 * time.Minute
@@ -58,27 +62,66 @@ func beside(folder, old string) error {
 		if err := command(root, nil, "go", "build", "-o", now, "./examples/"+example); err != nil {
 			return err
 		}
-		stores := []string{"etcd", "postgres"}
-		errs := make([]error, len(stores))
-		var shows sync.WaitGroup
-		for i, store := range stores {
-			shows.Go(func() { // ends with the show, or at showLimit
-				ctx, cancel := context.WithTimeout(context.Background(), showLimit)
-				defer cancel()
-				told, err := outputWithin(ctx, root, nil, now, "-store", store, "-with", before)
-				if err != nil {
-					errs[i] = fmt.Errorf("%s on %s, with servers of %s beside: %w", example, store, base, err)
-					return
-				}
-				fmt.Printf("%s on %s, servers of %s and of this version:\n%s\n\n", example, store, base, told)
-			})
-		}
-		shows.Wait()
-		if err := errors.Join(errs...); err != nil {
+		if err := runBeside(root, now, before, base, "etcd", "postgres"); err != nil {
 			return err
 		}
 	}
-	return nil
+	return recordsBeside(root, programs)
+}
+
+// recordsBeside has this version and the one at firstRecords read and write what the other stores, on each
+// store: with external, Convert, encryption and fields that the other does not know.
+//
+// Negative controls: it fails with another key of the phase in a stored object, with writes that keep
+// no unknown fields, and with outputs under another key than the stored one.
+func recordsBeside(root, programs string) error {
+	if err := command(root, nil, "git", "cat-file", "-e", firstRecords+"^{commit}"); err != nil {
+		fmt.Printf("no commit %s in this repository: nothing reads and writes records beside\n", firstRecords)
+		return nil
+	}
+	clone, remove, err := cloneAt(root, firstRecords)
+	if err != nil {
+		return err
+	}
+	defer remove()
+	before, now := filepath.Join(programs, "records-before"+exe()), filepath.Join(programs, "records"+exe())
+	for _, side := range []struct {
+		folder, program string
+		files           []string
+	}{
+		{clone, before, []string{"main.go", "steps.go", "cloud.go", "old.go"}},
+		{root, now, []string{"main.go", "steps.go", "cloud.go", "new.go", "conduct.go"}},
+	} {
+		build := []string{"build", "-o", side.program}
+		for _, file := range side.files {
+			build = append(build, filepath.Join(root, "internal/release/testdata/records", file))
+		}
+		if err := command(side.folder, nil, "go", build...); err != nil {
+			return err
+		}
+	}
+	return runBeside(root, now, before, firstRecords, "file", "etcd", "postgres")
+}
+
+// runBeside runs a program with its older version beside, on all stores at the same time.
+func runBeside(root, now, before, base string, stores ...string) error {
+	errs := make([]error, len(stores))
+	var shows sync.WaitGroup
+	for i, store := range stores {
+		shows.Go(func() { // ends with the show, or at showLimit
+			ctx, cancel := context.WithTimeout(context.Background(), showLimit)
+			defer cancel()
+			name := strings.TrimSuffix(filepath.Base(now), exe())
+			told, err := outputWithin(ctx, root, nil, now, "-store", store, "-with", before)
+			if err != nil {
+				errs[i] = fmt.Errorf("%s on %s, with %s beside: %w", name, store, base, err)
+				return
+			}
+			fmt.Printf("%s on %s, %s and this version:\n%s\n\n", name, store, base, told)
+		})
+	}
+	shows.Wait()
+	return errors.Join(errs...)
 }
 
 // exe is what the names of programs end in.

@@ -34,5 +34,6 @@
 // With -beside it builds the examples leader and sharded of the last release (or of -old COMMIT)
 // and of this version, and runs servers of both on one etcd and on one PostgreSQL, as in the
 // middle of a deployment. They are killed, stopped and started, and it fails if a key is worked
-// on by two, or by none.
+// on by two, or by none. Then a program of an earlier commit and one of this version read and edit what the
+// other has stored (testdata/records), on both and in a file, and it fails if they differ or if a field is lost.
 package main
