@@ -113,8 +113,8 @@ func (c *secrets) redactTree(x any) any {
 			return map[string]any{Redacted: Redacted}
 		}
 		clean := make(map[string]any, len(x))
-		for k, v := range x {
-			clean[c.redact(k)] = c.redactTree(v)
+		for _, k := range slices.Sorted(maps.Keys(x)) { // two keys may become one
+			clean[c.redact(k)] = c.redactTree(x[k])
 		}
 		return clean
 	}

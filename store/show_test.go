@@ -221,3 +221,21 @@ func TestElementOfAListThatLooksLikeAnotherHasNoSecretToKeep(t *testing.T) {
 		}
 	}
 }
+
+// An object is shown the same each time, also where two keys of a map are secrets and become one.
+//
+// Seen to fail: either of the two values was shown.
+func TestShowIsTheSameEachTime(t *testing.T) {
+	type keyed struct {
+		Passwords []string `tend:"secret"`
+		By        map[string]int
+	}
+	s := secretStore[keyed](t)
+	o := &store.Object[keyed, struct{}]{Spec: keyed{Passwords: []string{"hunter22", "letmein!"}, By: map[string]int{"hunter22": 1, "letmein!": 2}}}
+	want := must[[]byte](t)(s.Show(o))
+	for range 50 {
+		if got := must[[]byte](t)(s.Show(o)); string(got) != string(want) {
+			t.Fatalf("shown as %s and as %s", want, got)
+		}
+	}
+}

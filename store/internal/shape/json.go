@@ -243,11 +243,38 @@ func findStruct(n *node, v reflect.Value, depth int, r *report) {
 	for _, f := range n.checks {
 		x := v.Field(f.index)
 		if f.omits(x) {
-			r.other = r.other || !x.IsZero()
+			r.other = r.other || !blank(x)
 			continue
 		}
 		r.in(f.label, f.node, x, depth+f.deeper)
 	}
+}
+
+// blank reports whether a value is the zero value. For reflection a negative zero is too.
+func blank(v reflect.Value) bool {
+	if !v.IsZero() || v.Type() == reflect.TypeFor[time.Time]() {
+		return v.IsZero()
+	}
+	switch v.Kind() {
+	case reflect.Float32, reflect.Float64:
+		return !math.Signbit(v.Float())
+	case reflect.Struct:
+		for _, f := range v.Fields() {
+			if !blank(f) {
+				return false
+			}
+		}
+	case reflect.Array:
+		if k := v.Type().Elem().Kind(); k < reflect.Float32 || k == reflect.String {
+			return true
+		}
+		for i := range v.Len() {
+			if !blank(v.Index(i)) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 func mendStruct(n *node, v reflect.Value, text bool) {
