@@ -99,6 +99,24 @@ var campaigns = []campaign{
 		module: ".", pkg: "./store/internal/shape", test: "^TestBothFormsAreAlike$", control: "mutants", args: campaignFlag,
 	},
 	{
+		name: "store-alike", promises: "S3", what: "random writes of the oddest types: what values and bytes in memory give back, refuse, show and call a change",
+		module: ".", pkg: "./store/memory", test: "^TestRandomWritesAreAlikeInBothForms$", control: "store/storetest TestSuiteRejectsBrokenBackends", args: campaignFlag,
+	},
+	{
+		name: "file-alike", promises: "S3", what: "the same of a file and memory",
+		module: ".", pkg: "./store/file", test: "^TestRandomWritesAreAsInMemory$", control: "store/storetest TestSuiteRejectsBrokenBackends", args: campaignFlag,
+	},
+	{
+		name: "etcd-alike", promises: "S3", what: "the same of etcd and memory",
+		module: "store/etcd", pkg: ".", test: "^TestRandomWritesAreAsInMemory$", control: "store/storetest TestSuiteRejectsBrokenBackends",
+		args: func(d time.Duration) []string { return []string{"-alike", d.String()} },
+	},
+	{
+		name: "postgres-alike", promises: "S3", what: "the same of PostgreSQL and memory",
+		module: "store/postgres", pkg: ".", test: "^TestRandomWritesAreAsInMemory$", control: "store/storetest TestSuiteRejectsBrokenBackends",
+		args: func(d time.Duration) []string { return []string{"-alike", d.String()} },
+	},
+	{
 		name: "file-kill", promises: "S1, C1", what: "kill -9 of a writing process at random instants; what was acknowledged is there",
 		module: ".", pkg: "./store/file", test: "^TestKilledProcessLosesNothingAcknowledged$", control: "mutants", args: perSecond("-kills", 2),
 	},

@@ -59,7 +59,7 @@ func TestCampaignsSayWhatTheyDid(t *testing.T) {
 		file := fileOf(t, filepath.Join("..", "..", c.module, c.pkg), c.tests()[0])
 		for call, shared := range map[string]string{
 			"quotatest.Run(": "store/storetest/quotatest/run.go", "leasetest.Run(": "store/storetest/leasetest/run.go",
-			"storetest.ReadWhileWriting(": "store/storetest/moments.go", "b.check(t)": "reconcile/external/bound_test.go",
+			"storetest.ReadWhileWriting(": "store/storetest/moments.go", "storetest.WriteAlike(": "store/storetest/random.go", "b.check(t)": "reconcile/external/bound_test.go",
 		} {
 			if strings.Contains(file, call) {
 				file += read(t, filepath.Join("..", "..", shared))

@@ -42,7 +42,7 @@ var layers = map[string]int{
 	"store/file":                  2,
 	"store/memory":                2,
 	"store/objects":               3,
-	"store/storetest":             2,
+	"store/storetest":             3,
 	"store/storetest/campaign":    2,
 	"internal/declared":           2,
 	"internal/introspect":         1,
@@ -67,6 +67,7 @@ var layers = map[string]int{
 	"store/storetest/dependtest":  7, // for tests
 	"store/storetest/upgradetest": 7, // for tests
 	"reconcile/web":               8,
+	"store/internal/odd":          -1, // for tests
 	"store/internal/shape":        -1,
 	"reconcile/internal/cause":    2,
 	"reconcile/inspect":           5,

@@ -4,6 +4,7 @@ package etcd_test
 
 import (
 	"context"
+	"flag"
 	"testing"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -41,4 +42,19 @@ func compact(t testing.TB, endpoint string, at store.Revision) {
 	if _, err := c.Compact(t.Context(), int64(at), clientv3.WithCompactPhysical()); err != nil {
 		t.Fatal(err)
 	}
+}
+
+var alikeFor = flag.Duration("alike", 0, "how long random writes are compared with those in memory; 0: a small size")
+
+// promise S3
+func TestRandomWritesAreAsInMemory(t *testing.T) {
+	storetest.WriteAlike(t, func(t testing.TB) store.Backend {
+		b := open(t, etcd.Options{})
+		if *alikeFor > 0 { // else the member's space is used up after some minutes
+			if err := forget(t, server).Compact(t.Context(), b, ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return b
+	}, *alikeFor)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"github.com/tendhq/tend/internal/campaign"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/storetest"
 )
@@ -29,4 +30,15 @@ func outgrow(ctx context.Context, b store.Backend, _ string) error {
 		}
 	}
 	return nil
+}
+
+// promise S3
+func TestRandomWritesAreAsInMemory(t *testing.T) {
+	storetest.WriteAlike(t, func(t testing.TB) store.Backend {
+		b, err := Open(newPath(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}, campaign.Length())
 }

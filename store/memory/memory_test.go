@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tendhq/tend/internal/campaign"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/memory"
 	"github.com/tendhq/tend/store/storetest"
@@ -346,4 +347,9 @@ func TestBurstOfNewRecordsDoesNotOverrunAWatcher(t *testing.T) {
 		}
 		break
 	}
+}
+
+// promise S3
+func TestRandomWritesAreAlikeInBothForms(t *testing.T) {
+	storetest.WriteAlike(t, func(t testing.TB) store.Backend { return open(t, &memory.Options{Encode: true}) }, campaign.Length())
 }

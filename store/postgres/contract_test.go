@@ -4,6 +4,7 @@ package postgres_test
 
 import (
 	"context"
+	"flag"
 	"sync"
 	"testing"
 
@@ -52,3 +53,11 @@ func put(k store.Key, value string) store.Op {
 }
 
 func absent(k store.Key) []store.Compare { return []store.Compare{{Kind: "thing", Key: k}} }
+
+var alikeFor = flag.Duration("alike", 0, "how long random writes are compared with those in memory; 0: a small size")
+
+// promise S3
+func TestRandomWritesAreAsInMemory(t *testing.T) {
+	t.Parallel()
+	storetest.WriteAlike(t, func(t testing.TB) store.Backend { return open(t, postgres.Options{}) }, *alikeFor)
+}

@@ -1,7 +1,9 @@
 package storetest
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"iter"
 	"runtime"
@@ -689,6 +691,44 @@ var broken = []struct {
 			return r, err
 		}
 	}},
+	{"texts end before their last newline", "Store/random values", func(b *override) {
+		b.get = rewriting(b, func(data []byte) []byte { return bytes.ReplaceAll(data, []byte(`\n"`), []byte(`"`)) })
+	}},
+	{"the keys of objects come back in their order", "Store/random values", func(b *override) {
+		b.get = rewriting(b, func(data []byte) []byte {
+			var tree any
+			d := json.NewDecoder(bytes.NewReader(data))
+			d.UseNumber()
+			if d.Decode(&tree) == nil {
+				data, _ = json.Marshal(tree)
+			}
+			return data
+		})
+	}},
+	{"null comes back as nothing", "Store/random values", func(b *override) {
+		b.get = rewriting(b, func(data []byte) []byte { return bytes.ReplaceAll(data, []byte(`[null]`), []byte(`[]`)) })
+	}},
+	{"a commit that changes nothing is one", "Store/random values", func(b *override) {
+		var mu sync.Mutex
+		n := 0
+		b.get = func(ctx context.Context, kind string, key store.Key) (store.Record, error) {
+			r, err := b.inner.Get(ctx, kind, key)
+			mu.Lock()
+			defer mu.Unlock()
+			if n++; err == nil && n%2 == 0 {
+				_, err = b.inner.Commit(ctx, store.Txn{Ops: []store.Op{{Kind: kind, Key: key, Put: r.Value}}})
+			}
+			return r, err
+		}
+	}},
+	{"what is too large is refused as a conflict", "Store/random values", func(b *override) {
+		b.commit = func(ctx context.Context, t store.Txn) (store.Revision, error) {
+			if data, err := t.Encode(); err == nil && len(data) > 0 && len(data[0])%7 == 0 {
+				return 0, store.ErrConflict
+			}
+			return b.inner.Commit(ctx, t)
+		}
+	}},
 	{"Close closes nothing", "Close/every method", func(b *override) {
 		b.close = func() error { return nil }
 	}},
@@ -996,6 +1036,20 @@ func filter(seq iter.Seq2[store.Batch, error], change func(store.Batch) []store.
 				}
 			}
 		}
+	}
+}
+
+// rewriting is a Get of bytes that are not those that were written.
+func rewriting(b *override, rewrite func([]byte) []byte) func(context.Context, string, store.Key) (store.Record, error) {
+	return func(ctx context.Context, kind string, key store.Key) (store.Record, error) {
+		r, err := b.inner.Get(ctx, kind, key)
+		if err == nil {
+			var data []byte
+			if data, err = r.Encode(); err == nil {
+				r.Value, r.Bytes = nil, rewrite(data)
+			}
+		}
+		return r, err
 	}
 }
 
