@@ -349,6 +349,9 @@ func TestBurstOfNewRecordsDoesNotOverrunAWatcher(t *testing.T) {
 	}
 }
 
+// Seen to fail: a negative zero that JSON left out was kept in one form, and of two keys of a map that are secrets either was
+// shown.
+//
 // promise S3
 func TestRandomWritesAreAlikeInBothForms(t *testing.T) {
 	storetest.WriteAlike(t, func(t testing.TB) store.Backend { return open(t, &memory.Options{Encode: true}) }, campaign.Length())

@@ -56,6 +56,8 @@ func absent(k store.Key) []store.Compare { return []store.Compare{{Kind: "thing"
 
 var alikeFor = flag.Duration("alike", 0, "how long random writes are compared with those in memory; 0: a small size")
 
+// Seen to fail: with the keys of the JSON in their order, as a column of type jsonb has them.
+//
 // promise S3
 func TestRandomWritesAreAsInMemory(t *testing.T) {
 	t.Parallel()
