@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/tendhq/tend/store"
+	"github.com/tendhq/tend/store/memory"
 )
 
 // An object that cannot be decoded ends no list: what comes after it is yielded too.
@@ -101,6 +102,23 @@ func (r *rival) Commit(ctx context.Context, t store.Txn) (store.Revision, error)
 		f(r.Backend)
 	}
 	return r.Backend.Commit(ctx, t)
+}
+
+// An object that could not be decoded, and was written since, is not deleted: it may be whole now.
+//
+// Seen to fail: with a condition on the revision of its creation alone it was.
+func TestUndecodableObjectThatIsWrittenMeanwhileStays(t *testing.T) {
+	m := newMemory(t, &memory.Options{Encode: true})
+	at := named("a").Key()
+	putRaw(t, m, at, "{")
+	b := &rival{m, func(b store.Backend) { putRaw(t, b, at, `{"schema":1,"meta":{"uid":"u"},"spec":{},"status":{}}`) }}
+	var conflict *store.ConflictError
+	if err := newBuckets(t, b, nil).DeleteUndecodable(t.Context(), at); !errors.As(err, &conflict) {
+		t.Errorf("got error %v, want a conflict", err)
+	}
+	if _, err := newBuckets(t, m, nil).Get(t.Context(), at); err != nil {
+		t.Errorf("what was written meanwhile: %v", err)
+	}
 }
 
 // Of two processes that make the id of an installation at once both have that of the first.

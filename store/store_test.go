@@ -16,6 +16,7 @@ import (
 
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/memory"
+	"github.com/tendhq/tend/store/storetest"
 )
 
 func TestCreateSetsWhatOnlyTheStoreWrites(t *testing.T) {
@@ -513,6 +514,37 @@ func TestWritesAreNotedPerBackendAndKind(t *testing.T) {
 	}
 	if w.Has(one, "Bucket", named("a").Key(), last.Revision) {
 		t.Error("a write of another record at the same revision is taken for one that was noted")
+	}
+}
+
+// A write of unknown outcome is noted as such, for the cache that the next run waits for may show it; one that failed is not.
+//
+// Seen to fail: it was not noted.
+func TestWriteOfUnknownOutcomeIsNoted(t *testing.T) {
+	m := newMemory(t, nil)
+	broken := storetest.Nothing
+	b := storetest.Faulty(m, func(c storetest.Call) storetest.Fault {
+		if c.Method != "Commit" {
+			return storetest.Fault{}
+		}
+		return storetest.Fault{Break: broken}
+	})
+	s := newBuckets(t, b, nil)
+	for br, want := range map[storetest.Break]bool{storetest.Refused: false, storetest.RequestLost: true, storetest.ReplyLost: true} {
+		broken = br
+		var w store.Writes
+		if _, err := s.Create(store.WithWrites(t.Context(), &w), named("a")); err == nil {
+			t.Fatalf("break %d: no error", br)
+		}
+		if got := w.Unsure(b, "Bucket"); got != want || w.Empty() == want {
+			t.Errorf("break %d: noted as unknown %t, want %t", br, got, want)
+		}
+		if o, err := s.Get(t.Context(), named("a").Key()); err == nil {
+			broken = storetest.Nothing
+			if err := s.Delete(t.Context(), o); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 }
 

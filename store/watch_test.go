@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"slices"
 	"sync/atomic"
@@ -110,9 +111,12 @@ func settle() {
 	synctest.Wait()
 }
 
+// Seen to fail with a watch that goes on after ErrInvalid.
 func TestWatchEndsWhereTryingAgainCannotHelp(t *testing.T) {
 	m := newMemory(t, nil)
 	s := newBuckets(t, m, nil)
+	impossible := &streams{m, []stream{{nil, store.ErrInvalid}, {nil, store.ErrClosed}}}
+	wantErr(t, "a kind that the backend refuses", watchErr(t.Context(), newBuckets(t, impossible, nil)), store.ErrInvalid)
 	over, cancel := context.WithCancelCause(t.Context())
 	gone := errors.New("gone")
 	cancel(gone)
@@ -237,6 +241,110 @@ func TestWhatOnlyATornSnapshotShowedIsDeleted(t *testing.T) {
 		_, err := newBuckets(t, restarted{b}, nil).WaitReady(late, named("gone").Key())
 		wantErr(t, "WaitReady of what went with a torn snapshot", err, store.ErrNotFound)
 	})
+}
+
+// What a torn snapshot showed is told as deleted once, and not after each snapshot that follows.
+//
+// Seen to fail: it was told again after the snapshot that a compaction brought.
+func TestWhatATornSnapshotShowedIsDeletedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &streams{Backend: newMemory(t, nil), next: []stream{
+			{[]store.Batch{snapshotOf("gone", "stays")}, io.ErrUnexpectedEOF},
+			{[]store.Batch{snapshotOf("stays"), snapshotEnd}, store.ErrCompacted},
+			{[]store.Batch{snapshotOf("stays"), snapshotEnd}, store.ErrCompacted},
+			{[]store.Batch{snapshotOf("stays"), snapshotEnd}, store.ErrClosed},
+		}}
+		var deleted []string
+		for e := range newBuckets(t, b, nil).Watch(t.Context(), 0) {
+			if e.Deleted {
+				deleted = append(deleted, e.Key.Name)
+			}
+		}
+		if !slices.Equal(deleted, []string{"gone"}) || len(b.next) > 0 {
+			t.Errorf("told as deleted: %q, want gone, once; %d streams were not watched", deleted, len(b.next))
+		}
+	})
+}
+
+// An object that a snapshot showed, and the next one does not, is gone for WaitReady.
+//
+// Seen to fail: it was still taken for seen, and waited for.
+func TestWaitReadyMissesWhatTheNextSnapshotLacks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory(t, nil)
+		must[*bucket](t)(newBuckets(t, m, nil).Create(t.Context(), named("a")))
+		b := &streams{m, []stream{
+			{[]store.Batch{snapshotOf("a"), snapshotEnd}, store.ErrCompacted},
+			{[]store.Batch{snapshotOf("b"), snapshotEnd}, store.ErrCompacted},
+			{nil, store.ErrClosed},
+		}}
+		_, err := newBuckets(t, b, nil).WaitReady(t.Context(), named("a").Key())
+		wantErr(t, "WaitReady", err, store.ErrNotFound)
+	})
+}
+
+// What WaitReady returns is the caller's, also where the watch showed the object.
+//
+// Seen to fail: it was the object that is stored.
+func TestWaitReadyReturnsACopy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newBuckets(t, newMemory(t, nil), nil)
+		o := named("a")
+		o.Labels = map[string]string{"k": "stored"}
+		o = must[*bucket](t)(s.Create(t.Context(), o))
+		done := make(chan *bucket)
+		go func() {
+			o, _ := s.WaitReady(t.Context(), named("a").Key())
+			done <- o
+		}()
+		synctest.Wait()
+		o.SetReady()
+		must[*bucket](t)(s.UpdateStatus(t.Context(), o))
+		waited := <-done
+		if waited == nil {
+			t.Fatal("no object")
+		}
+		waited.Labels["k"] = "edited"
+		if is := must[*bucket](t)(s.Get(t.Context(), o.Key())); is.Labels["k"] != "stored" {
+			t.Errorf("an edit of what WaitReady returned is stored: %v", is.Labels)
+		}
+	})
+}
+
+func snapshotOf(names ...string) store.Batch {
+	batch := store.Batch{Kind: store.BatchSnapshot, Revision: 5}
+	for _, name := range names {
+		batch.Changes = append(batch.Changes, store.Change{Record: store.Record{
+			Kind: "Bucket", Key: named(name).Key(), Revision: 1, Bytes: []byte(`{"schema":1,"meta":{"uid":"u"}}`),
+		}})
+	}
+	return batch
+}
+
+var snapshotEnd = store.Batch{Kind: store.BatchSnapshotEnd, Revision: 5}
+
+// streams is a backend of which each watch is the next one.
+type streams struct {
+	store.Backend
+	next []stream
+}
+
+type stream struct {
+	batches []store.Batch
+	end     error
+}
+
+func (b *streams) Watch(context.Context, string, store.Revision) iter.Seq2[store.Batch, error] {
+	next := b.next[0]
+	b.next = b.next[1:]
+	return func(yield func(store.Batch, error) bool) {
+		for _, batch := range next.batches {
+			if !yield(batch, nil) {
+				return
+			}
+		}
+		yield(store.Batch{}, next.end)
+	}
 }
 
 // restarted is a backend that cannot resume a watch.
