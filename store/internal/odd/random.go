@@ -25,13 +25,13 @@ var leaves = []reflect.Type{
 	reflect.TypeFor[time.Time](), reflect.TypeFor[time.Duration](), reflect.TypeFor[json.RawMessage](), reflect.TypeFor[json.Number](),
 	reflect.TypeFor[netip.Addr](), reflect.TypeFor[netip.AddrPort](), reflect.TypeFor[netip.Prefix](),
 	reflect.TypeFor[map[string]string](), reflect.TypeFor[[]string](),
-	reflect.TypeFor[Celsius](), reflect.TypeFor[Version](), reflect.TypeFor[Names](), reflect.TypeFor[Lowered](), reflect.TypeFor[Level](),
-	reflect.TypeFor[Stamp](), reflect.TypeFor[Unset](), reflect.TypeFor[Blank](), reflect.TypeFor[Word](), reflect.TypeFor[Cloned](), reflect.TypeFor[Sameish](),
-	reflect.TypeFor[Node](), reflect.TypeFor[Login](), reflect.TypeFor[Sealed](), reflect.TypeFor[[]Octet](),
+	reflect.TypeFor[celsius](), reflect.TypeFor[version](), reflect.TypeFor[names](), reflect.TypeFor[lowered](), reflect.TypeFor[level](),
+	reflect.TypeFor[stamp](), reflect.TypeFor[unset](), reflect.TypeFor[blank](), reflect.TypeFor[word](), reflect.TypeFor[cloned](), reflect.TypeFor[sameish](),
+	reflect.TypeFor[node](), reflect.TypeFor[login](), reflect.TypeFor[sealed](), reflect.TypeFor[[]octet](),
 }
 
 var keyTypes = []reflect.Type{
-	reflect.TypeFor[string](), reflect.TypeFor[int](), reflect.TypeFor[uint8](), reflect.TypeFor[Level](), reflect.TypeFor[Lowered](),
+	reflect.TypeFor[string](), reflect.TypeFor[int](), reflect.TypeFor[uint8](), reflect.TypeFor[level](), reflect.TypeFor[lowered](),
 	reflect.TypeFor[time.Time](), reflect.TypeFor[netip.Addr](), reflect.TypeFor[time.Duration](),
 }
 
@@ -199,8 +199,8 @@ func (r *Random) special(v reflect.Value) (any, bool) {
 	switch v.Interface().(type) {
 	case time.Time:
 		return pick(r.time())
-	case Stamp:
-		return pick(Stamp{r.time()})
+	case stamp:
+		return pick(stamp{r.time()})
 	case json.RawMessage:
 		return pick(json.RawMessage(nil), json.RawMessage("null"), json.RawMessage(`{ "b" : "<", "a":[1.0, 2] }`), json.RawMessage(`"x"`))
 	case json.Number:
@@ -211,18 +211,18 @@ func (r *Random) special(v reflect.Value) (any, bool) {
 		return pick(netip.AddrPort{}, netip.AddrPortFrom(addr, 80))
 	case netip.Prefix:
 		return pick(netip.Prefix{}, netip.MustParsePrefix("10.0.0.0/8"))
-	case Celsius:
-		return pick(Celsius{}, Celsius{1.234}, Celsius{20})
-	case Version:
-		return pick(Version{}, Version{1, 2})
-	case Lowered:
-		return pick(Lowered{}, Lowered{"up"}, Lowered{"UP"})
-	case Level:
-		return pick(Level(0), Level(3))
-	case Sameish:
-		return pick(Sameish{}, Sameish{"a", ""}, Sameish{"a", "note"})
-	case Names:
-		return pick(Names(nil), Names{}, Names{"a", "b"})
+	case celsius:
+		return pick(celsius{}, celsius{1.234}, celsius{20})
+	case version:
+		return pick(version{}, version{1, 2})
+	case lowered:
+		return pick(lowered{}, lowered{"up"}, lowered{"UP"})
+	case level:
+		return pick(level(0), level(3))
+	case sameish:
+		return pick(sameish{}, sameish{"a", ""}, sameish{"a", "note"})
+	case names:
+		return pick(names(nil), names{}, names{"a", "b"})
 	}
 	return nil, false
 }

@@ -16,71 +16,71 @@ import (
 // of them, with tags of every option; a random value has each kind of oddity that a type allows.
 
 type (
-	// Celsius encodes itself by its value, and forgets what is below a hundredth.
-	Celsius struct{ Degrees float64 }
-	// Version encodes itself by its pointer, and is in no JSON without it.
-	Version struct{ major, minor int }
-	// Names encodes nil as null, and reads null as nil.
-	Names []string
-	// Lowered is a key and a value that is read back in lower case.
-	Lowered struct{ text string }
-	// Level is a number with a text, also as a key.
-	Level int
-	// Word is a text with a form of its own.
-	Word string
-	// Stamp hides a time in what encodes itself.
-	Stamp struct{ at time.Time }
-	// Unset says that it is zero with a value in it.
-	Unset struct{ N int }
-	// Blank says so by its pointer.
-	Blank struct{ N int }
-	// Cloned copies itself, Sameish compares itself too.
-	Cloned  struct{ List []int }
-	Sameish struct{ Text, note string }
+	// celsius encodes itself by its value, and forgets what is below a hundredth.
+	celsius struct{ Degrees float64 }
+	// version encodes itself by its pointer, and is in no JSON without it.
+	version struct{ major, minor int }
+	// names encodes nil as null, and reads null as nil.
+	names []string
+	// lowered is a key and a value that is read back in lower case.
+	lowered struct{ text string }
+	// level is a number with a text, also as a key.
+	level int
+	// word is a text with a form of its own.
+	word string
+	// stamp hides a time in what encodes itself.
+	stamp struct{ at time.Time }
+	// unset says that it is zero with a value in it.
+	unset struct{ N int }
+	// blank says so by its pointer.
+	blank struct{ N int }
+	// cloned copies itself, sameish compares itself too.
+	cloned  struct{ List []int }
+	sameish struct{ Text, note string }
 	// Base is embedded, by value and by pointer.
 	Base struct {
 		BaseText string  `json:",omitempty"`
 		BaseNum  float64 `json:"baseNum,omitzero"`
 		BaseList []int   `json:"baseList,omitempty"`
 	}
-	// Node contains itself.
-	Node struct {
-		Next *Node
-		Kids []Node
+	// node contains itself.
+	node struct {
+		Next *node
+		Kids []node
 		Text string
 	}
-	// Login has a secret.
-	Login struct {
+	// login has a secret.
+	login struct {
 		User     string
 		Password string `json:"password,omitempty" tend:"secret"`
 	}
-	// Sealed encodes itself with a secret in it.
-	Sealed struct {
+	// sealed encodes itself with a secret in it.
+	sealed struct {
 		Token string `tend:"secret"`
 	}
-	// Octet is a byte with a text of its own.
-	Octet uint8
+	// octet is a byte with a text of its own.
+	octet uint8
 )
 
-func (c Celsius) MarshalJSON() ([]byte, error) { return fmt.Appendf(nil, "%.2f", c.Degrees), nil }
-func (c *Celsius) UnmarshalJSON(b []byte) error {
+func (c celsius) MarshalJSON() ([]byte, error) { return fmt.Appendf(nil, "%.2f", c.Degrees), nil }
+func (c *celsius) UnmarshalJSON(b []byte) error {
 	if string(b) == "null" {
 		return nil
 	}
 	return json.Unmarshal(b, &c.Degrees)
 }
 
-func (v *Version) MarshalText() ([]byte, error) {
+func (v *version) MarshalText() ([]byte, error) {
 	return fmt.Appendf(nil, "%d.%d", v.major, v.minor), nil
 }
 
-func (v *Version) UnmarshalText(b []byte) error {
+func (v *version) UnmarshalText(b []byte) error {
 	_, err := fmt.Sscanf(string(b), "%d.%d", &v.major, &v.minor)
 	return err
 }
 
-func (n Names) MarshalJSON() ([]byte, error) { return json.Marshal(strings.Join(n, ",")) }
-func (n *Names) UnmarshalJSON(data []byte) error {
+func (n names) MarshalJSON() ([]byte, error) { return json.Marshal(strings.Join(n, ",")) }
+func (n *names) UnmarshalJSON(data []byte) error {
 	var text string
 	err := json.Unmarshal(data, &text)
 	if *n = nil; text != "" {
@@ -89,45 +89,45 @@ func (n *Names) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-func (l Lowered) MarshalText() ([]byte, error)  { return []byte(strings.ToLower(l.text)), nil }
-func (l *Lowered) UnmarshalText(b []byte) error { l.text = string(b); return nil }
+func (l lowered) MarshalText() ([]byte, error)  { return []byte(strings.ToLower(l.text)), nil }
+func (l *lowered) UnmarshalText(b []byte) error { l.text = string(b); return nil }
 
-func (l Level) MarshalText() ([]byte, error) { return fmt.Appendf(nil, "level-%d", int(l)), nil }
-func (l *Level) UnmarshalText(b []byte) error {
+func (l level) MarshalText() ([]byte, error) { return fmt.Appendf(nil, "level-%d", int(l)), nil }
+func (l *level) UnmarshalText(b []byte) error {
 	n, err := strconv.Atoi(strings.TrimPrefix(string(b), "level-"))
-	*l = Level(n)
+	*l = level(n)
 	return err
 }
 
-func (w Word) MarshalText() ([]byte, error) { return []byte("word " + w), nil }
-func (w *Word) UnmarshalText(b []byte) error {
-	*w = Word(strings.TrimPrefix(string(b), "word "))
+func (w word) MarshalText() ([]byte, error) { return []byte("word " + w), nil }
+func (w *word) UnmarshalText(b []byte) error {
+	*w = word(strings.TrimPrefix(string(b), "word "))
 	return nil
 }
 
-func (s Stamp) MarshalJSON() ([]byte, error)     { return json.Marshal(s.at) }
-func (s *Stamp) UnmarshalJSON(data []byte) error { return json.Unmarshal(data, &s.at) }
+func (s stamp) MarshalJSON() ([]byte, error)     { return json.Marshal(s.at) }
+func (s *stamp) UnmarshalJSON(data []byte) error { return json.Unmarshal(data, &s.at) }
 
-func (u Unset) IsZero() bool  { return u.N < 10 }
-func (b *Blank) IsZero() bool { return b.N < 10 }
+func (u unset) IsZero() bool  { return u.N < 10 }
+func (b *blank) IsZero() bool { return b.N < 10 }
 
-func (c Cloned) Clone() Cloned                  { return Cloned{slices.Clone(c.List)} }
-func (s Sameish) Clone() Sameish                { return s }
-func (s Sameish) Equal(o Sameish) bool          { return s.Text == o.Text }
-func (s Sameish) MarshalText() ([]byte, error)  { return []byte(s.Text), nil }
-func (s *Sameish) UnmarshalText(b []byte) error { s.Text = string(b); return nil }
+func (c cloned) Clone() cloned                  { return cloned{slices.Clone(c.List)} }
+func (s sameish) Clone() sameish                { return s }
+func (s sameish) Equal(o sameish) bool          { return s.Text == o.Text }
+func (s sameish) MarshalText() ([]byte, error)  { return []byte(s.Text), nil }
+func (s *sameish) UnmarshalText(b []byte) error { s.Text = string(b); return nil }
 
-func (s Sealed) MarshalJSON() ([]byte, error) { return json.Marshal(map[string]string{"t": s.Token}) }
+func (s sealed) MarshalJSON() ([]byte, error) { return json.Marshal(map[string]string{"t": s.Token}) }
 
-func (s *Sealed) UnmarshalJSON(data []byte) error {
+func (s *sealed) UnmarshalJSON(data []byte) error {
 	var m map[string]string
 	err := json.Unmarshal(data, &m)
 	s.Token = m["t"]
 	return err
 }
 
-func (o Octet) MarshalText() ([]byte, error) { return fmt.Appendf(nil, "o%d", uint8(o)), nil }
-func (o *Octet) UnmarshalText(b []byte) error {
+func (o octet) MarshalText() ([]byte, error) { return fmt.Appendf(nil, "o%d", uint8(o)), nil }
+func (o *octet) UnmarshalText(b []byte) error {
 	_, err := fmt.Sscanf(string(b), "o%d", (*uint8)(o))
 	return err
 }
@@ -153,8 +153,8 @@ type Reached[A any] struct {
 	Deep map[string][]*A
 }
 
-// Specs of all types.
 type (
+	// Plain is a spec of types without methods of their own.
 	Plain struct {
 		Bool     Places[bool]
 		Int      Places[int]
@@ -181,32 +181,34 @@ type (
 			Text  string  `json:",string,omitzero"`
 		}
 	}
+	// Encoding is one of types that encode, copy, compare themselves, or say that they are zero.
 	Encoding struct {
-		Celsius Places[Celsius]
-		Version Reached[Version]
-		Names   Places[Names]
-		Lowered Places[Lowered]
-		Level   Places[Level]
-		Stamp   Places[Stamp]
-		Unset   Places[Unset]
-		Blank   Reached[Blank]
-		Word    Places[Word]
-		Cloned  Places[Cloned]
-		Sameish Places[Sameish]
-		Octets  []Octet
+		Celsius Places[celsius]
+		Version Reached[version]
+		Names   Places[names]
+		Lowered Places[lowered]
+		Level   Places[level]
+		Stamp   Places[stamp]
+		Unset   Places[unset]
+		Blank   Reached[blank]
+		Word    Places[word]
+		Cloned  Places[cloned]
+		Sameish Places[sameish]
+		Octets  []octet
 	}
+	// Nested is one of structs in each other, with secrets, and of maps by each kind of key.
 	Nested struct {
 		Base   `json:"base"`
-		Node   Node
-		Login  Places[Login]
-		Sealed Places[Sealed] `tend:"secret"`
-		ByText map[Word]Base
-		ByInt  map[int]*Node
+		Node   node
+		Login  Places[login]
+		Sealed Places[sealed] `tend:"secret"`
+		ByText map[word]Base
+		ByInt  map[int]*node
 		ByByte map[uint8][]string
-		ByOwn  map[Level]string
-		ByLow  map[Lowered]int
+		ByOwn  map[level]string
+		ByLow  map[lowered]int
 		ByTime map[time.Time]string
 		ByAddr map[netip.Addr]*Base
-		ByDur  map[time.Duration]map[string]Node
+		ByDur  map[time.Duration]map[string]node
 	}
 )
