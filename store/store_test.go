@@ -517,6 +517,27 @@ func TestWritesAreNotedPerBackendAndKind(t *testing.T) {
 	}
 }
 
+// An intent is read back as it was written, each of its times, and written again it is no change.
+//
+// Seen to fail: with the form of the pending time alone.
+func TestIntentIsReadBackAsItWasWritten(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *buckets) {
+		o := must[*bucket](t)(s.Create(t.Context(), named("a")))
+		at := time.Now().In(time.FixedZone("elsewhere", 9000))
+		given := store.Intent{Pending: at, Succeeded: at.Add(1), Failed: at.Add(2)}
+		o.Intent = given
+		o = must[*bucket](t)(s.UpdateIntent(t.Context(), o))
+		read := must[*bucket](t)(s.Get(t.Context(), o.Key()))
+		if read.Intent != o.Intent || !read.Intent.Failed.Equal(given.Failed) || !read.Intent.Succeeded.Equal(given.Succeeded) {
+			t.Errorf("wrote %+v, reads %+v", o.Intent, read.Intent)
+		}
+		read.Intent = given
+		if again := must[*bucket](t)(s.UpdateIntent(t.Context(), read)); again.Revision != o.Revision {
+			t.Errorf("written again: revision %d, want %d", again.Revision, o.Revision)
+		}
+	})
+}
+
 // A write of unknown outcome is noted as such, for the cache that the next run waits for may show it; one that failed is not.
 //
 // Seen to fail: it was not noted.
