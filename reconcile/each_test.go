@@ -448,7 +448,7 @@ func TestListThatIsThrottledIsNoIllness(t *testing.T) {
 		}, func(context.Context, string, *int) (result, error) { return result{}, nil }, &reconcile.Options[string]{Logger: logger}))
 		start(t, c)
 		rest(time.Second)
-		throttled := error(ratelimit.Throttled(nil, time.Now().Add(2*time.Minute), errors.New("429")))
+		throttled := ratelimit.Throttled(nil, time.Now().Add(2*time.Minute), errors.New("429"))
 		says.Store(&throttled)
 		began := time.Now()
 		rest(time.Minute)
