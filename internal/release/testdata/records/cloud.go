@@ -78,7 +78,9 @@ func (s *side) reconciler(installation string, lose bool, tune func(*external.Op
 			return nil
 		},
 		UpdateFunc: func(_ context.Context, o *thing) error { return put(o.Intent.ExternalName, o) },
-		DeleteFunc: func(_ context.Context, o *thing) error { return os.Remove(filepath.Join(s.Cloud, o.Intent.ExternalName)) },
+		DeleteFunc: func(_ context.Context, o *thing) error {
+			return os.Remove(filepath.Join(s.Cloud, o.Intent.ExternalName))
+		},
 	}, options)
 }
 
