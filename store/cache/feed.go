@@ -42,6 +42,7 @@ type feed struct {
 	// Written with mu and Cache.mu held, and so read with either.
 	parts     map[int]*part // that Run reads, by shard
 	startOver bool          // a watch begins with a snapshot, the next one or the one that is open; until that has ended
+	watched   int           // how many parts the watch was opened for
 	giveUp    func()        // ends the list; nil: there is none
 
 	// Guarded by Cache.mu.
@@ -97,6 +98,7 @@ func (c *core) fit(stop func()) (slots store.SlotSet, after store.Revision) {
 	if f.giveUp == nil {
 		maps.Copy(f.parts, f.wanted)
 	}
+	f.watched = len(f.parts)
 	for shard := range f.parts {
 		slots = slots.Union(store.SlotsOf(shard, max(1, c.opts.Shards)))
 	}
@@ -158,7 +160,7 @@ func (f *feed) stirLocked() {
 	if f.stop == nil {
 		return
 	}
-	lost := false
+	lost := len(f.parts) < f.watched // the lists have forgotten it
 	for shard, p := range f.parts {
 		lost = lost || f.wanted[shard] != p
 	}

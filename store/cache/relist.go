@@ -76,13 +76,15 @@ func (c *core) endSnapshot(at store.Revision) {
 	if r.restored {
 		c.conn.restores++
 	}
+	c.mu.Unlock()
+	c.reach(at, r.restored) // first: what a part that is ready waits for is of this history
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.feed.startOver = false
 	for _, p := range c.feed.parts {
 		p.at = at
 	}
 	c.feed.completeLocked(at)
-	c.mu.Unlock()
-	c.reach(at, r.restored)
 }
 
 func (c *core) vanished(seen map[store.Key]struct{}, at store.Revision) []step {
