@@ -64,7 +64,8 @@ func newSharded(t *testing.T, history int, faults storetest.Rates, seed uint64) 
 	return w
 }
 
-// single is a backend of which a cache has no more than one watch and one list at a time.
+// single is a backend of which a cache has no more than one watch and one list at a time. Its pages are
+// small, so that lists break off, or are given up, after some of them.
 type single struct {
 	store.Backend
 	t              *testing.T
@@ -91,6 +92,7 @@ func (s *single) Watch(ctx context.Context, kind string, after store.Revision) i
 
 func (s *single) List(ctx context.Context, kind string, o store.ListOptions) (store.Page, error) {
 	defer s.enter(&s.lists, "list")()
+	o.Limit = 8
 	return s.Backend.List(ctx, kind, o)
 }
 
@@ -670,6 +672,47 @@ func TestAListThatBreaksOffLeavesNothing(t *testing.T) {
 			w.must(w.s.Delete(t.Context(), o))
 		}
 		<-ready
+		w.wantShard(1)
+	})
+}
+
+// A list that begins again for a shard that was gained leaves nothing either: the changes of what it has shown
+// are dropped with it.
+//
+// promise S2. Seen to fail where what it has shown stayed.
+func TestAListThatBeginsAgainLeavesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newSharded(t, 0, storetest.Rates{}, 1)
+		defer w.b.Close()
+		b := &metered{Backend: w.b, gate: make(chan struct{})}
+		close(b.gate)
+		c, err := cache.New(newStore(t, b), &cache.Options[spec, status]{Shards: shards})
+		w.must(err)
+		w.c = c
+		for _, name := range namesOf(1, 2) {
+			w.put(name)
+		}
+		defer w.run()()
+		ready0, release0 := c.HoldShard(0)
+		defer release0()
+		<-ready0
+		b.gate = make(chan struct{})
+		ready1, release1 := c.HoldShard(1)
+		defer release1()
+		synctest.Wait() // a page of the list is shown
+		if c.Len() != 1 {
+			t.Fatalf("the first page shows %d objects, want 1", c.Len())
+		}
+		for o := range c.All() {
+			w.must(w.s.Delete(t.Context(), o))
+		}
+		synctest.Wait()
+		ready2, release2 := c.HoldShard(2)
+		defer release2()
+		synctest.Wait()
+		close(b.gate)
+		<-ready1
+		<-ready2
 		w.wantShard(1)
 	})
 }
