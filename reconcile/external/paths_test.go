@@ -73,6 +73,34 @@ func TestFailureToWriteTheFinalizerCreatesNothingAndSaysSo(t *testing.T) {
 	})
 }
 
+// One that is gone from an object whose resource is there comes back before anything else is done.
+//
+// Negative control: with maintain going on after it, the resource was updated without a finalizer.
+func TestFailureToWriteTheFinalizerAgainUpdatesNothing(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.converged()
+		w.run()
+		w.edit(func(o *disk) { o.Finalizers, o.Spec.Size = nil, "2" })
+		failed := false
+		w.storeFails(func() error {
+			if failed {
+				return nil
+			}
+			failed = true
+			return errDisk
+		})
+		if err := w.fails(); !errors.Is(err, errDisk) || !strings.Contains(err.Error(), "finalizer") {
+			t.Errorf("error %q, want one that names the finalizer", err)
+		}
+		w.wantCalls(map[string]int{"Update": 0})
+		w.run()
+		w.wantCalls(map[string]int{"Update": 1})
+		if o := w.get(); !o.HasFinalizer(must(finalizerName())) {
+			t.Errorf("it has the finalizers %v", o.Finalizers)
+		}
+	})
+}
+
 // case 84
 func TestDriftIsPutBackUnlessThePolicyForbidsIt(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
