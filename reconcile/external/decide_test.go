@@ -62,6 +62,12 @@ func TestDecide(t *testing.T) {
 		"exclusive create refused just now, not marked, deleted": {live(func(v *view) {
 			v.exclusive, v.deleting, v.young, v.phase, v.naming, v.seen = true, true, true, pending, ByUs, owned(exists, Unmarked)
 		}), doWait},
+		"create unknown, our name, not marked, deleted": {live(func(v *view) {
+			v.deleting, v.phase, v.naming, v.seen = true, pending, ByUs, owned(exists, Unmarked)
+		}), doRefuse},
+		"create unknown, our name, not marked, deleted just now": {live(func(v *view) {
+			v.deleting, v.young, v.phase, v.naming, v.seen = true, true, pending, ByUs, owned(exists, Unmarked)
+		}), doRefuse},
 		"create unknown, our name, deleted":          {live(func(v *view) { v.phase, v.young, v.naming, v.deleting = pending, true, ByUs, true }), doWait},
 		"create unknown long ago, our name, deleted": {live(func(v *view) { v.phase, v.naming, v.deleting = pending, ByUs, true }), doRelease},
 		"create unknown, by mark, looked for":        {live(func(v *view) { v.phase, v.young, v.naming = pending, true, ByMark }), doWait},
