@@ -522,6 +522,38 @@ func TestSecondCreateDoesNotHideThatOutputsOfTheFirstAreLost(t *testing.T) {
 	})
 }
 
+// promise E3: a create that is called again, and is refused, leaves it open what the first returned.
+//
+// Seen to fail with a refusal that takes back that outputs are due: the resource was Ready, without them.
+func TestRefusedSecondCreateDoesNotHideThatOutputsOfTheFirstAreLost(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.o.Publisher = &outlet{}
+		creates := 0
+		f, _ := funcs(func(f *external.ClientFuncs[diskSpec, diskStatus]) {
+			f.ObserveFunc = func(context.Context, *disk) (external.Observation, error) {
+				return external.Observation{Exists: creates > 2, UpToDate: true, Owner: external.Ours}, nil
+			}
+			f.CreateFunc = func(context.Context, *disk) error {
+				if creates++; creates == 1 {
+					return external.Unknown(errors.New("502"))
+				}
+				return errors.New("403")
+			}
+		})
+		w.with(f)
+		w.declare()
+		w.fails()
+		w.fails()
+		if i := w.get().Intent; creates != 2 || !i.Unresolved() || !i.OutputsDue {
+			t.Errorf("after %d creates the intent is %+v, want one whose outputs are due", creates, i)
+		}
+		creates++ // what the first made is seen now
+		w.run()
+		w.run()
+		w.wantCondition(store.ConditionReady, store.False, external.ReasonOutputsLost)
+	})
+}
+
 // promise E3: what a reader finds belongs to one object: that of another owner is let be.
 //
 // Seen to fail without the question for the owner.
