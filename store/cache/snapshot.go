@@ -144,7 +144,7 @@ func (c *core) up() {
 
 func (c *core) down(err error) {
 	c.feed.isUp = false
-	unserved := unavailable(store.Health(c.backend))
+	unserved := err != nil && unavailable(store.Health(c.backend))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.conn.connected || c.conn.since.IsZero() {
