@@ -64,6 +64,21 @@ func newSharded(t *testing.T, history int, faults storetest.Rates, seed uint64) 
 	return w
 }
 
+// meteredOfTwo is a sharded world with two objects of shard 1, whose cache reads through a gate that is open.
+func meteredOfTwo(t *testing.T) (w *sharded, b *metered) {
+	t.Helper()
+	w = newSharded(t, 0, storetest.Rates{}, 1)
+	b = &metered{Backend: w.b, gate: make(chan struct{})}
+	close(b.gate)
+	c, err := cache.New(newStore(t, b), &cache.Options[spec, status]{Shards: shards})
+	w.must(err)
+	w.c = c
+	for _, name := range namesOf(1, 2) {
+		w.put(name)
+	}
+	return w, b
+}
+
 // single is a backend of which a cache has no more than one watch and one list at a time. Its pages are
 // small, so that lists break off, or are given up, after some of them.
 type single struct {
@@ -685,32 +700,24 @@ func TestAListThatBreaksOffLeavesNothing(t *testing.T) {
 // promise S2. Seen to fail where what it has shown stayed.
 func TestAListThatBeginsAgainLeavesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newSharded(t, 0, storetest.Rates{}, 1)
+		w, b := meteredOfTwo(t)
 		defer w.b.Close()
-		b := &metered{Backend: w.b, gate: make(chan struct{})}
-		close(b.gate)
-		c, err := cache.New(newStore(t, b), &cache.Options[spec, status]{Shards: shards})
-		w.must(err)
-		w.c = c
-		for _, name := range namesOf(1, 2) {
-			w.put(name)
-		}
 		defer w.run()()
-		ready0, release0 := c.HoldShard(0)
+		ready0, release0 := w.c.HoldShard(0)
 		defer release0()
 		<-ready0
 		b.gate = make(chan struct{})
-		ready1, release1 := c.HoldShard(1)
+		ready1, release1 := w.c.HoldShard(1)
 		defer release1()
 		synctest.Wait() // a page of the list is shown
-		if c.Len() != 1 {
-			t.Fatalf("the first page shows %d objects, want 1", c.Len())
+		if w.c.Len() != 1 {
+			t.Fatalf("the first page shows %d objects, want 1", w.c.Len())
 		}
-		for o := range c.All() {
+		for o := range w.c.All() {
 			w.must(w.s.Delete(t.Context(), o))
 		}
 		synctest.Wait()
-		ready2, release2 := c.HoldShard(2)
+		ready2, release2 := w.c.HoldShard(2)
 		defer release2()
 		synctest.Wait()
 		close(b.gate)
@@ -1539,30 +1546,22 @@ func TestShardThatWaitsForAListIsNotShownByIt(t *testing.T) {
 // promise S2. Seen to fail where the next Run went on from that revision.
 func TestAListThatRunEndsLeavesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newSharded(t, 0, storetest.Rates{}, 1)
+		w, b := meteredOfTwo(t)
 		defer w.b.Close()
-		b := &metered{Backend: w.b, gate: make(chan struct{})}
-		close(b.gate)
-		c, err := cache.New(newStore(t, b), &cache.Options[spec, status]{Shards: shards})
-		w.must(err)
-		w.c = c
-		for _, name := range namesOf(1, 2) {
-			w.put(name)
-		}
 		stop := w.run()
-		ready0, release0 := c.HoldShard(0)
+		ready0, release0 := w.c.HoldShard(0)
 		defer release0()
 		<-ready0
 		b.gate = make(chan struct{})
-		ready1, release1 := c.HoldShard(1)
+		ready1, release1 := w.c.HoldShard(1)
 		defer release1()
 		synctest.Wait() // a page of the list is shown
-		for o := range c.All() {
+		for o := range w.c.All() {
 			w.must(w.s.Delete(t.Context(), o))
 		}
 		synctest.Wait()
-		if now, err := w.s.List(t.Context(), store.Selector{}); err != nil || c.Len() != 1 || len(now) != 1 || c.Revision() != 3 {
-			t.Fatalf("at revision %d the cache shows %d objects, and %d are stored (%v)", c.Revision(), c.Len(), len(now), err)
+		if now, err := w.s.List(t.Context(), store.Selector{}); err != nil || w.c.Len() != 1 || len(now) != 1 || w.c.Revision() != 3 {
+			t.Fatalf("at revision %d the cache shows %d objects, and %d are stored (%v)", w.c.Revision(), w.c.Len(), len(now), err)
 		}
 		stop()
 		close(b.gate)
