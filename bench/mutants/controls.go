@@ -230,7 +230,7 @@ func mendAll(ctx context.Context, lost []promises.Control) error {
 				return
 			}
 			fmt.Printf("instead of  control %s\n            control %s\n", of[i], found)
-			table = strings.ReplaceAll(table, fmt.Sprintf("\tcontrol %s\n", of[i]), fmt.Sprintf("\tcontrol %s\n", found))
+			table = promises.Replace(table, of[i], found)
 		})
 		b.close()
 	}

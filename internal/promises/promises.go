@@ -4,6 +4,7 @@ package promises
 
 import (
 	_ "embed"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -62,48 +63,85 @@ func Parse(text string) (rows []Row, err error) {
 		if line = strings.TrimRight(line, "\n"); line == "" || line[0] == '#' {
 			continue
 		}
-		if line[0] != '\t' {
-			of, what, ok := strings.Cut(line, "  ")
-			if !ok {
-				return nil, fmt.Errorf("%s:%d: want two blanks after what it is of: %s", File, n, line)
-			}
+		known, isKnown := strings.CutPrefix(line, "\t")
+		of, what, isRow := strings.Cut(line, "  ")
+		switch {
+		case isKnown && len(rows) > 0:
+			err = rows[len(rows)-1].add(known)
+		case isKnown || !isRow:
+			err = errors.New("want a row, with two blanks after what it is of")
+		default:
 			rows = append(rows, Row{Of: of, What: what})
-			continue
 		}
-		if len(rows) == 0 {
-			return nil, fmt.Errorf("%s:%d: it is below no row: %s", File, n, line)
-		}
-		if err := rows[len(rows)-1].add(strings.Fields(line)); err != nil {
-			return nil, fmt.Errorf("%s:%d: %w", File, n, err)
+		if err != nil {
+			return nil, fmt.Errorf("%s:%d: %w: %s", File, n, err, line)
 		}
 	}
 	return rows, nil
 }
 
-func (r *Row) add(words []string) error {
-	switch kind := words[0]; {
-	case kind == "test" && len(words) == 3:
-		r.Tests = append(r.Tests, Test{words[1], words[2]})
-	case kind == "judge" && len(words) == 3:
-		r.Judges = append(r.Judges, Test{words[1], words[2]})
-	case kind == "campaign" && len(words) > 1:
-		r.Campaigns = append(r.Campaigns, strings.Join(words[1:], " "))
-	case kind == "control" && len(words) > 4 && strings.HasSuffix(words[2], ":"):
-		r.Controls = append(r.Controls, Control{
-			Test: Test{words[1], strings.TrimSuffix(words[2], ":")},
-			Func: strings.Join(words[3:len(words)-1], " "), Op: words[len(words)-1],
-		})
+func (r *Row) add(line string) error {
+	line, broken, isControl := strings.Cut(line, ": ")
+	kind, rest, _ := strings.Cut(line, " ")
+	if kind == "campaign" {
+		if strings.HasPrefix(rest, "go ") {
+			r.Campaigns = append(r.Campaigns, rest)
+		} else {
+			r.Campaigns = append(r.Campaigns, strings.Fields(rest)...)
+		}
+		return nil
+	}
+	if kind == "judge" {
+		line = rest
+	}
+	words := strings.Fields(line)
+	var tests []Test
+	for _, name := range words[1:] {
+		tests = append(tests, Test{words[0], name})
+	}
+	bad := slices.ContainsFunc(words[1:], func(name string) bool { return !testName.MatchString(name) })
+	switch {
+	case bad || len(tests) == 0 || isControl && (kind == "judge" || len(tests) > 1):
+		return errors.New("want [judge] PACKAGE TEST..., campaign NAME..., or PACKAGE TEST: FUNCTION OPERATOR, ...")
+	case kind == "judge":
+		r.Judges = append(r.Judges, tests...)
+	case !isControl:
+		r.Tests = append(r.Tests, tests...)
 	default:
-		return fmt.Errorf("want test PACKAGE TEST, judge PACKAGE TEST, campaign NAME, or control PACKAGE TEST: FUNCTION OPERATOR, not %q", strings.Join(words, " "))
+		for b := range strings.SplitSeq(broken, ", ") {
+			at := strings.LastIndex(b, " ")
+			if at < 0 {
+				return errors.New("want FUNCTION OPERATOR")
+			}
+			r.Controls = append(r.Controls, Control{Test: tests[0], Func: b[:at], Op: b[at+1:]})
+		}
 	}
 	return nil
+}
+
+// Replace returns the table with another control of the same test in the place of one.
+func Replace(table string, old, by Control) string {
+	lines := strings.Split(table, "\n")
+	for i, line := range lines {
+		if broken, ok := strings.CutPrefix(line, "\t"+old.Test.String()+": "); ok {
+			all := strings.Split(broken, ", ")
+			for j, b := range all {
+				if b == old.Func+" "+old.Op {
+					all[j] = by.Func + " " + by.Op
+				}
+			}
+			lines[i] = "\t" + old.Test.String() + ": " + strings.Join(all, ", ")
+		}
+	}
+	return strings.Join(lines, "\n")
 }
 
 var (
 	promise  = regexp.MustCompile(`(?m)^\| ([A-Z]\d) \| (.*) \|$`)
 	mark     = regexp.MustCompile(`//.*?[Pp]romises? ((?:[A-Z]\d(?:, | and | to )?)+)`)
 	id       = regexp.MustCompile(`[A-Z]\d`)
-	testLine = regexp.MustCompile(`^func ((?:Test|Fuzz)\w+)\(`)
+	testName = regexp.MustCompile(`^(?:Test|Fuzz)\w+$`)
+	testFunc = regexp.MustCompile(`(?m)((?:^//.*\n)*)^func ((?:Test|Fuzz)\w+)(\(.*\{\n(?:(?:[^}\n].*)?\n)*)?`)
 )
 
 // Texts are the promises of docs/PROMISES.md, with their names in order.
@@ -159,19 +197,17 @@ func printRows(out io.Writer, rows []Row, want func(r Row) bool) {
 			continue
 		}
 		fmt.Fprintf(out, "  %s  %s\n", r.Of, r.What)
-		for _, t := range r.Tests {
-			fmt.Fprintf(out, "    test     %s\n", t)
-		}
-		for _, c := range r.Campaigns {
-			fmt.Fprintf(out, "    campaign %s\n", c)
-		}
-		for _, t := range r.Judges {
-			fmt.Fprintf(out, "    judge    %s\n", t)
-		}
-		for _, c := range r.Controls {
-			fmt.Fprintf(out, "    control  %s\n", c)
-		}
+		printAll(out, "test", r.Tests)
+		printAll(out, "campaign", r.Campaigns)
+		printAll(out, "judge", r.Judges)
+		printAll(out, "control", r.Controls)
 		fmt.Fprintln(out)
+	}
+}
+
+func printAll[T any](out io.Writer, what string, all []T) {
+	for _, x := range all {
+		fmt.Fprintf(out, "    %-8s %v\n", what, x)
 	}
 }
 
@@ -189,50 +225,22 @@ func marked(repository fs.FS) (map[string][]string, error) {
 			return nil
 		}
 		text, err := fs.ReadFile(repository, name)
-		if err != nil {
+		if err != nil || !strings.Contains(string(text), "romise") { // most files name none
 			return err
 		}
-		if !strings.Contains(string(text), "romise") {
-			return nil // most files name none, and looking at each line takes its time
-		}
-		var above []string // marks since the last test, which may be those of the next
-		test := ""
-		for line := range strings.Lines(string(text)) {
-			if !strings.HasPrefix(line, "func ") {
-				// no test begins
-			} else if m := testLine.FindStringSubmatch(line); m != nil {
-				test = path.Dir(name) + " " + m[1]
-				for _, p := range above {
-					note(tests, p, test)
-				}
-			}
-			if !strings.HasPrefix(line, "\t") && !strings.HasPrefix(line, "//") {
-				above = nil
-			}
-			if !strings.Contains(line, "romise") {
-				continue
-			}
-			m := mark.FindStringSubmatch(line)
-			if m == nil {
-				continue
-			}
-			for _, p := range expand(m[1]) {
-				if strings.HasPrefix(line, "//") {
-					above = append(above, p)
-				} else if test != "" {
-					note(tests, p, test)
+		for _, test := range testFunc.FindAllStringSubmatch(string(text), -1) {
+			name := path.Dir(name) + " " + test[2]
+			for _, marks := range mark.FindAllStringSubmatch(test[1]+test[3], -1) {
+				for _, p := range expand(marks[1]) {
+					if !slices.Contains(tests[p], name) {
+						tests[p] = append(tests[p], name)
+					}
 				}
 			}
 		}
 		return nil
 	})
 	return tests, err
-}
-
-func note(tests map[string][]string, promise, test string) {
-	if !slices.Contains(tests[promise], test) {
-		tests[promise] = append(tests[promise], test)
-	}
 }
 
 // expand reads "Q1, Q3 and Q5" and "Q1 to Q5".

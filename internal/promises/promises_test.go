@@ -29,7 +29,7 @@ func TestEveryPromiseIsListedWithItsTests(t *testing.T) {
 			t.Errorf("no test names the promise %s", text)
 		}
 	}
-	for _, want := range []string{"queue TestModelRandomly", "trap 1  A failing key that wakes itself runs hot"} {
+	for _, want := range []string{"queue TestModelRandomly", "Q4, trap 1  Nothing spins"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the list lacks %q", want)
 		}
@@ -37,18 +37,31 @@ func TestEveryPromiseIsListedWithItsTests(t *testing.T) {
 }
 
 func TestTableIsRead(t *testing.T) {
-	rows, err := Parse("# x\n\nQ1  It runs\n\ttest queue TestA\n\tcampaign go test ./x\n\tjudge queue TestB\n\tcontrol store TestC: store/cache.(*Cache).get drop\n\tcontrol store TestC: store.var x zero\n-  Other\n")
-	if err != nil || len(rows) != 2 || rows[1].Of != "-" || rows[0].What != "It runs" || len(rows[0].Controls) != 2 {
+	const table = "# x\n\nQ1  It runs\n\tqueue TestA TestD\n\tcampaign plant soak\n\tcampaign go test ./x\n\tjudge queue TestB\n" +
+		"\tstore TestC: store/cache.(*Cache).get drop, store.var x zero\n-  Other\n"
+	rows, err := Parse(table)
+	if err != nil || len(rows) != 2 || rows[1].Of != "-" || rows[0].What != "It runs" || len(rows[0].Controls) != 2 ||
+		len(rows[0].Tests) != 2 || len(rows[0].Judges) != 1 || !slices.Equal(rows[0].Campaigns, []string{"plant", "soak", "go test ./x"}) {
 		t.Fatal(rows, err)
 	}
 	c := rows[0].Controls[0]
 	if c.String() != "store TestC: store/cache.(*Cache).get drop" || c.Package() != "store/cache" || rows[0].Controls[1].Func != "store.var x" {
 		t.Errorf("controls are %v", rows[0].Controls)
 	}
-	for _, wrong := range []string{"Q1 one blank\n", "\ttest of no row\n", "Q1  x\n\tcontrol store TestC store.f drop\n", "Q1  x\n\ttests queue TestA\n"} {
+	for _, wrong := range []string{
+		"Q1 one blank\n", "\tqueue TestOfNoRow\n", "Q1  x\n\tstore TestC store.f drop\n", "Q1  x\n\ttests queue TestA\n", "Q1  x\n\tqueue\n",
+		"Q1  x\n\tstore TestC TestD: store.f drop\n", "Q1  x\n\tjudge store TestC: store.f drop\n", "Q1  x\n\tstore TestC: drop\n",
+	} {
 		if _, err := Parse(wrong); err == nil {
 			t.Errorf("%q was read", wrong)
 		}
+	}
+	by := Control{c.Test, "store.g", "empty"}
+	if got, want := Replace(table, c, by), strings.Replace(table, "store/cache.(*Cache).get drop", "store.g empty", 1); got != want {
+		t.Errorf("with another control the table is\n%s\nwant\n%s", got, want)
+	}
+	if got := Replace(table, Control{Test{"store", "TestD"}, c.Func, c.Op}, by); got != table {
+		t.Errorf("a control of another test was replaced:\n%s", got)
 	}
 }
 
@@ -56,6 +69,7 @@ func TestMarksAreFoundAboveAndInsideOfTests(t *testing.T) {
 	tests, err := marked(fstest.MapFS{
 		"queue/a_test.go": {Data: []byte("// It holds.\n//\n// promises Q1 to Q3, in part\nfunc TestA(t *testing.T) {\n\t// promise Q8\n}\n\nfunc TestB(t *testing.T) {\n}\n\n// promise S1 and S2. Not of a test.\nfunc helper() {\n}\n")},
 		"queue/b.go":      {Data: []byte("// promise Q4\nfunc TestC(\n")},
+		"queue/c_test.go": {Data: []byte("func TestMain(m *testing.M) { run(m) }\n\n// promise S5\nfunc TestD(t *testing.T) {\n}\n")},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -65,8 +79,8 @@ func TestMarksAreFoundAboveAndInsideOfTests(t *testing.T) {
 			t.Errorf("%s: %v, want queue TestA", p, tests[p])
 		}
 	}
-	if len(tests) != 4 {
-		t.Errorf("found %v, want marks of Q1, Q2, Q3 and Q8 only", tests)
+	if len(tests) != 5 || !slices.Equal(tests["S5"], []string{"queue TestD"}) {
+		t.Errorf("found %v, want marks of Q1, Q2, Q3 and Q8 only, and of S5 for TestD", tests)
 	}
 }
 
