@@ -41,7 +41,7 @@ func (c Control) Package() string {
 
 // A Row is one thing that must hold.
 type Row struct {
-	Of        string // one promise or some, "Q1, Q2"; trap and a number; or "-"
+	Of        string // one promise or some, "Q1, Q2", or "-"; and traps with their numbers
 	What      string
 	Tests     []Test    // that are part of no control
 	Campaigns []string  // of bench/nightly; or flags that make a test large
@@ -57,10 +57,8 @@ func Rows() ([]Row, error) { return Parse(table) }
 
 // Parse reads a table: a line for each row, and below it, after a tab, what is known of it.
 func Parse(text string) (rows []Row, err error) {
-	n := 0
-	for line := range strings.Lines(text) {
-		n++
-		if line = strings.TrimRight(line, "\n"); line == "" || line[0] == '#' {
+	for n, line := range strings.Split(text, "\n") {
+		if line == "" || line[0] == '#' {
 			continue
 		}
 		known, isKnown := strings.CutPrefix(line, "\t")
@@ -74,74 +72,55 @@ func Parse(text string) (rows []Row, err error) {
 			rows = append(rows, Row{Of: of, What: what})
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s:%d: %w: %s", File, n, err, line)
+			return nil, fmt.Errorf("%s:%d: %w: %s", File, n+1, err, line)
 		}
 	}
 	return rows, nil
 }
 
 func (r *Row) add(line string) error {
-	line, broken, isControl := strings.Cut(line, ": ")
-	kind, rest, _ := strings.Cut(line, " ")
-	if kind == "campaign" {
-		if strings.HasPrefix(rest, "go ") {
-			r.Campaigns = append(r.Campaigns, rest)
-		} else {
-			r.Campaigns = append(r.Campaigns, strings.Fields(rest)...)
-		}
-		return nil
-	}
-	if kind == "judge" {
-		line = rest
-	}
-	words := strings.Fields(line)
-	var tests []Test
-	for _, name := range words[1:] {
-		tests = append(tests, Test{words[0], name})
-	}
-	bad := slices.ContainsFunc(words[1:], func(name string) bool { return !testName.MatchString(name) })
+	campaigns, isCampaign := strings.CutPrefix(line, "campaign ")
+	tests, control := testsLine.FindStringSubmatch(line), controlLine.FindStringSubmatch(line)
 	switch {
-	case bad || len(tests) == 0 || isControl && (kind == "judge" || len(tests) > 1):
-		return errors.New("want [judge] PACKAGE TEST..., campaign NAME..., or PACKAGE TEST: FUNCTION OPERATOR, ...")
-	case kind == "judge":
-		r.Judges = append(r.Judges, tests...)
-	case !isControl:
-		r.Tests = append(r.Tests, tests...)
-	default:
-		for b := range strings.SplitSeq(broken, ", ") {
-			at := strings.LastIndex(b, " ")
-			if at < 0 {
-				return errors.New("want FUNCTION OPERATOR")
-			}
-			r.Controls = append(r.Controls, Control{Test: tests[0], Func: b[:at], Op: b[at+1:]})
+	case isCampaign && strings.HasPrefix(campaigns, "go "):
+		r.Campaigns = append(r.Campaigns, campaigns)
+	case isCampaign:
+		r.Campaigns = append(r.Campaigns, strings.Fields(campaigns)...)
+	case control != nil:
+		for broken := range strings.SplitSeq(control[3], ", ") {
+			at := strings.LastIndex(broken, " ")
+			r.Controls = append(r.Controls, Control{Test{control[1], control[2]}, broken[:at], broken[at+1:]})
 		}
+	case tests != nil:
+		to := &r.Tests
+		if tests[1] != "" {
+			to = &r.Judges
+		}
+		for name := range strings.FieldsSeq(tests[3]) {
+			*to = append(*to, Test{tests[2], name})
+		}
+	default:
+		return errors.New("want [judge] PACKAGE TEST..., campaign NAME..., or PACKAGE TEST: FUNCTION OPERATOR, ...")
 	}
 	return nil
 }
 
 // Replace returns the table with another control of the same test in the place of one.
 func Replace(table string, old, by Control) string {
-	lines := strings.Split(table, "\n")
-	for i, line := range lines {
-		if broken, ok := strings.CutPrefix(line, "\t"+old.Test.String()+": "); ok {
-			all := strings.Split(broken, ", ")
-			for j, b := range all {
-				if b == old.Func+" "+old.Op {
-					all[j] = by.Func + " " + by.Op
-				}
-			}
-			lines[i] = "\t" + old.Test.String() + ": " + strings.Join(all, ", ")
-		}
-	}
-	return strings.Join(lines, "\n")
+	line := regexp.MustCompile(`(?m)^\t` + regexp.QuoteMeta(old.Test.String()+": ") + `.*`)
+	one := regexp.MustCompile(`(: |, )` + regexp.QuoteMeta(old.Func+" "+old.Op) + `(,|$)`)
+	return line.ReplaceAllStringFunc(table, func(line string) string {
+		return one.ReplaceAllString(line, "${1}"+strings.ReplaceAll(by.Func+" "+by.Op, "$", "$$")+"${2}")
+	})
 }
 
 var (
-	promise  = regexp.MustCompile(`(?m)^\| ([A-Z]\d) \| (.*) \|$`)
-	mark     = regexp.MustCompile(`//.*?[Pp]romises? ((?:[A-Z]\d(?:, | and | to )?)+)`)
-	id       = regexp.MustCompile(`[A-Z]\d`)
-	testName = regexp.MustCompile(`^(?:Test|Fuzz)\w+$`)
-	testFunc = regexp.MustCompile(`(?m)((?:^//.*\n)*)^func ((?:Test|Fuzz)\w+)(\(.*\{\n(?:(?:[^}\n].*)?\n)*)?`)
+	testsLine   = regexp.MustCompile(`^(judge )?(\S+)((?: (?:Test|Fuzz)\w+)+)$`)
+	controlLine = regexp.MustCompile(`^(\S+) ((?:Test|Fuzz)\w+): ([^,]+ \w+(?:, [^,]+ \w+)*)$`)
+	promise     = regexp.MustCompile(`(?m)^\| ([A-Z]\d) \| (.*) \|$`)
+	mark        = regexp.MustCompile(`//.*?[Pp]romises? ((?:[A-Z]\d(?:, | and | to )?)+)`)
+	id          = regexp.MustCompile(`[A-Z]\d`)
+	testFunc    = regexp.MustCompile(`(?m)((?:^//.*\n)*)^func ((?:Test|Fuzz)\w+)(\(.*\{\n(?:(?:[^}\n].*)?\n)*)?`)
 )
 
 // Texts are the promises of docs/PROMISES.md, with their names in order.
@@ -172,37 +151,30 @@ func Print(out io.Writer, repository fs.FS, ids []string) error {
 	if err != nil {
 		return err
 	}
-	all := len(ids) == 0
-	if all {
-		ids = known
+	texts["-"] = "Of no promise"
+	if len(ids) == 0 {
+		ids = append(slices.Clone(known), "-")
 	}
 	for _, id := range ids {
 		if texts[id] == "" {
 			return fmt.Errorf("there is no promise %q; there are %s", id, strings.Join(known, ", "))
 		}
 		fmt.Fprintf(out, "%s  %s\n\n", id, texts[id])
-		printRows(out, rows, func(r Row) bool { return r.IsOf(id) })
-		fmt.Fprintf(out, "  named by %d tests: %s\n\n", len(tests[id]), strings.Join(tests[id], ", "))
-	}
-	if all {
-		fmt.Fprint(out, "Of no promise, and traps that controllers of this kind fall into\n\n")
-		printRows(out, rows, func(r Row) bool { return r.Of == "-" || strings.HasPrefix(r.Of, "trap ") })
+		for _, r := range rows {
+			if r.IsOf(id) {
+				fmt.Fprintf(out, "  %s  %s\n", r.Of, r.What)
+				printAll(out, "test", r.Tests)
+				printAll(out, "campaign", r.Campaigns)
+				printAll(out, "judge", r.Judges)
+				printAll(out, "control", r.Controls)
+				fmt.Fprintln(out)
+			}
+		}
+		if id != "-" {
+			fmt.Fprintf(out, "  named by %d tests: %s\n\n", len(tests[id]), strings.Join(tests[id], ", "))
+		}
 	}
 	return nil
-}
-
-func printRows(out io.Writer, rows []Row, want func(r Row) bool) {
-	for _, r := range rows {
-		if !want(r) {
-			continue
-		}
-		fmt.Fprintf(out, "  %s  %s\n", r.Of, r.What)
-		printAll(out, "test", r.Tests)
-		printAll(out, "campaign", r.Campaigns)
-		printAll(out, "judge", r.Judges)
-		printAll(out, "control", r.Controls)
-		fmt.Fprintln(out)
-	}
 }
 
 func printAll[T any](out io.Writer, what string, all []T) {
@@ -214,7 +186,7 @@ func printAll[T any](out io.Writer, what string, all []T) {
 // marked maps each promise to the tests whose comment, or whose body's, names it.
 func marked(repository fs.FS) (map[string][]string, error) {
 	tests := map[string][]string{}
-	err := fs.WalkDir(repository, ".", func(name string, d fs.DirEntry, err error) error {
+	return tests, fs.WalkDir(repository, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -240,18 +212,15 @@ func marked(repository fs.FS) (map[string][]string, error) {
 		}
 		return nil
 	})
-	return tests, err
 }
 
 // expand reads "Q1, Q3 and Q5" and "Q1 to Q5".
 func expand(marks string) []string {
 	ids := id.FindAllString(marks, -1)
-	if !strings.Contains(marks, " to ") || len(ids) != 2 || ids[0][0] != ids[1][0] {
-		return ids
+	if strings.Contains(marks, " to ") && len(ids) == 2 {
+		for n := ids[0][1] + 1; n < ids[1][1]; n++ {
+			ids = append(ids, ids[0][:1]+string(n))
+		}
 	}
-	var all []string
-	for n := ids[0][1]; n <= ids[1][1]; n++ {
-		all = append(all, ids[0][:1]+string(n))
-	}
-	return all
+	return ids
 }

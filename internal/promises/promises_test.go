@@ -67,20 +67,20 @@ func TestTableIsRead(t *testing.T) {
 
 func TestMarksAreFoundAboveAndInsideOfTests(t *testing.T) {
 	tests, err := marked(fstest.MapFS{
-		"queue/a_test.go": {Data: []byte("// It holds.\n//\n// promises Q1 to Q3, in part\nfunc TestA(t *testing.T) {\n\t// promise Q8\n}\n\nfunc TestB(t *testing.T) {\n}\n\n// promise S1 and S2. Not of a test.\nfunc helper() {\n}\n")},
-		"queue/b.go":      {Data: []byte("// promise Q4\nfunc TestC(\n")},
+		"queue/a_test.go": {Data: []byte("// It holds.\n//\n// promises Q1 to Q4, in part\nfunc TestA(t *testing.T) {\n\t// promise Q8\n}\n\nfunc TestB(t *testing.T) {\n}\n\n// promise S1 and S2. Not of a test.\nfunc helper() {\n}\n")},
+		"queue/b.go":      {Data: []byte("// promise Q5\nfunc TestC(\n")},
 		"queue/c_test.go": {Data: []byte("func TestMain(m *testing.M) { run(m) }\n\n// promise S5\nfunc TestD(t *testing.T) {\n}\n")},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range []string{"Q1", "Q2", "Q3", "Q8"} {
+	for _, p := range []string{"Q1", "Q2", "Q3", "Q4", "Q8"} {
 		if !slices.Equal(tests[p], []string{"queue TestA"}) {
 			t.Errorf("%s: %v, want queue TestA", p, tests[p])
 		}
 	}
-	if len(tests) != 5 || !slices.Equal(tests["S5"], []string{"queue TestD"}) {
-		t.Errorf("found %v, want marks of Q1, Q2, Q3 and Q8 only, and of S5 for TestD", tests)
+	if len(tests) != 6 || !slices.Equal(tests["S5"], []string{"queue TestD"}) {
+		t.Errorf("found %v, want marks of Q1 to Q4 and Q8 only, and of S5 for TestD", tests)
 	}
 }
 

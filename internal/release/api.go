@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -23,9 +24,7 @@ func compareAPI(folder, apidiff string) error {
 		return err
 	}
 	released := base != ""
-	if !released {
-		base = firstBase
-	}
+	base = cmp.Or(base, firstBase)
 	if err := command(root, nil, "git", "cat-file", "-e", base+"^{commit}"); err != nil {
 		fmt.Printf("no release, and no commit %s, in this repository: nothing to compare with\n", base)
 		return nil
@@ -42,20 +41,16 @@ func compareAPI(folder, apidiff string) error {
 	if err != nil {
 		return err
 	}
-	before, err := findModules(clone)
-	if err != nil {
-		return err
-	}
 	changelog, err := os.ReadFile(filepath.Join(root, "CHANGELOG.md"))
 	if err != nil {
 		return err
 	}
 	var missing []string
 	for _, m := range modules {
-		if !m.hasAPI() {
+		if !m.released() || m.Folder == "examples" { // these are there to be read
 			continue
 		}
-		if !slices.ContainsFunc(before, func(b goModule) bool { return b.Path == m.Path && b.Folder == m.Folder }) {
+		if b, err := readModule(clone, m.Folder); err != nil || b.Path != m.Path {
 			fmt.Printf("%s: new since %s\n", m.Path, base)
 			continue
 		}
@@ -71,10 +66,7 @@ func compareAPI(folder, apidiff string) error {
 		if err != nil {
 			return err
 		}
-		if changes == "" {
-			changes = "no changes"
-		}
-		fmt.Printf("%s since %s:\n%s\n", m.Path, base, changes)
+		fmt.Printf("%s since %s:\n%s\n", m.Path, base, cmp.Or(changes, "no changes"))
 		missing = append(missing, unnamedChanges(changes, string(changelog))...)
 	}
 	if missing != nil && released {
@@ -83,41 +75,25 @@ func compareAPI(folder, apidiff string) error {
 	return nil
 }
 
-// hasAPI tells whether users import the module: the examples are there to be read.
-func (m goModule) hasAPI() bool { return m.released() && m.Folder != "examples" }
-
 var (
-	incompatible = regexp.MustCompile(`(?s)Incompatible changes:\n(.*?)(?:Compatible changes:|$)`)
-	word         = regexp.MustCompile(`\w+`)
+	word = regexp.MustCompile(`\w+`)
+	// changed finds the last part of the name that a line of apidiff is about:
+	// Add of "- ./queue.(*Queue[K]).Add, method set of *Queue: removed".
+	changed = regexp.MustCompile(`^- .*?(\w+)(?:\[[^]]*\])?(?:, method set of [^:]*)?: `)
 )
 
 // unnamedChanges returns those of apidiff's incompatible changes whose name the
 // changelog does not have in its section of what is unreleased.
 func unnamedChanges(changes, changelog string) (missing []string) {
-	_, rest, _ := strings.Cut(changelog, unreleased)
-	section, _ := cutSection(rest)
-	named := word.FindAllString(section, -1)
-	found := incompatible.FindStringSubmatch(changes)
-	if found == nil {
-		return nil
-	}
-	for line := range strings.Lines(found[1]) {
+	named := word.FindAllString(unreleasedOf(changelog), -1)
+	_, lines, _ := strings.Cut(changes, "Incompatible changes:\n")
+	lines, _, _ = strings.Cut(lines, "Compatible changes:")
+	for line := range strings.Lines(lines) {
 		line = strings.TrimSpace(line)
-		if line != "" && !slices.Contains(named, changedName(line)) && !slices.Contains(missing, line) {
+		name := changed.FindStringSubmatch(line)
+		if line != "" && (name == nil || !slices.Contains(named, name[1])) && !slices.Contains(missing, line) {
 			missing = append(missing, line)
 		}
 	}
 	return missing
-}
-
-// changedName returns the last part of the name that a line of apidiff is about:
-// Add of "- ./queue.(*Queue[K]).Add, method set of *Queue: removed".
-func changedName(line string) string {
-	name, _, _ := strings.Cut(line, ": ")
-	name, _, _ = strings.Cut(name, ", method set of ")
-	parts := word.FindAllString(name, -1)
-	if parts == nil {
-		return line
-	}
-	return parts[len(parts)-1]
 }

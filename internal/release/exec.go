@@ -16,6 +16,16 @@ func command(folder string, env []string, name string, args ...string) error {
 	return err
 }
 
+// inTurn runs a program with one list of arguments after the other, until one fails.
+func inTurn(folder string, env []string, name string, steps ...[]string) error {
+	for _, args := range steps {
+		if err := command(folder, env, name, args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // output is command, and returns what the program prints to its standard output,
 // without the space around it.
 func output(folder string, env []string, name string, args ...string) (string, error) {
@@ -26,21 +36,10 @@ func output(folder string, env []string, name string, args ...string) (string, e
 func outputWithin(ctx context.Context, folder string, env []string, name string, args ...string) (string, error) {
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Dir = folder
-	cmd.Env = append(os.Environ(), env...)
+	cmd.Dir, cmd.Env = folder, append(os.Environ(), env...)
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
 		return "", fmt.Errorf("in %s: %s: %w\n%s%s", folder, strings.Join(cmd.Args, " "), err, &stdout, &stderr)
 	}
 	return strings.TrimSpace(stdout.String()), nil
-}
-
-// show runs a program whose output is of interest while it runs.
-func show(folder, name string) error {
-	cmd := exec.Command(name)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = folder, os.Stdout, os.Stderr
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	return nil
 }

@@ -1,12 +1,16 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"time"
 )
 
 func main() {
@@ -52,10 +56,7 @@ func rehearse(folder string) error {
 	if err != nil {
 		return err
 	}
-	if commit == "" {
-		commit = "HEAD"
-	}
-	clone, remove, err := cloneAt(root, commit)
+	clone, remove, err := cloneAt(root, cmp.Or(commit, "HEAD"))
 	if err != nil {
 		return err
 	}
@@ -83,8 +84,10 @@ func publish(folder, version, checks string) error {
 	}
 	os.Setenv("TEND_MUTANTS", "1/1") // .ci/run alone has time for the controls of one package
 	os.Setenv("TEND_MUTANTS_FOR", "24h")
-	if err := show(root, checks); err != nil {
-		return err
+	run := exec.Command(checks) // its output is of interest while it runs
+	run.Dir, run.Stdout, run.Stderr = root, os.Stdout, os.Stderr
+	if err := run.Run(); err != nil {
+		return fmt.Errorf("%s: %w", checks, err)
 	}
 	clone, remove, err := cloneAt(root, "HEAD")
 	if err != nil {
@@ -95,10 +98,8 @@ func publish(folder, version, checks string) error {
 	if err != nil {
 		return err
 	}
-	if err := command(root, nil, "git", "fetch", "--quiet", clone, "HEAD", "refs/tags/*:refs/tags/*"); err != nil {
-		return err
-	}
-	if err := command(root, nil, "git", "merge", "--quiet", "--ff-only", "FETCH_HEAD"); err != nil {
+	if err := inTurn(root, nil, "git", []string{"fetch", "--quiet", clone, "HEAD", "refs/tags/*:refs/tags/*"},
+		[]string{"merge", "--quiet", "--ff-only", "FETCH_HEAD"}); err != nil {
 		return err
 	}
 	fmt.Printf("%s is released here; to publish it:\n\n\tgit push --atomic origin HEAD %s\n", version, strings.Join(tags, " "))
@@ -116,56 +117,40 @@ func release(root, clone, version string, rehearsal bool) (tags []string, err er
 	if err != nil {
 		return nil, err
 	}
-
-	if err := setVersions(clone, modules, version, true); err != nil {
+	changelog := filepath.Join(clone, "CHANGELOG.md")
+	text, err := os.ReadFile(changelog)
+	if err != nil {
 		return nil, err
 	}
-	if err := releaseChangelog(filepath.Join(clone, "CHANGELOG.md"), version); err != nil {
+	changed, err := releaseSection(string(text), version, time.Now())
+	if err != nil {
 		return nil, err
 	}
-	if err := command(clone, nil, "git", "commit", "--quiet", "--all", "--message", "release "+version); err != nil {
+	released := slices.DeleteFunc(slices.Clone(modules), func(m goModule) bool { return !m.released() })
+	for _, m := range released {
+		tags = append(tags, m.tag(version))
+	}
+	if err := errors.Join(
+		os.WriteFile(changelog, []byte(changed), 0o644),
+		setVersions(clone, modules, version, true),
+		command(clone, nil, "git", "commit", "--quiet", "--all", "--message", "release "+version),
+	); err != nil {
 		return nil, err
 	}
-	for _, m := range modules {
-		if m.released() {
-			tags = append(tags, m.tag(version))
-		}
-	}
-	if err := tag(clone, tags); err != nil {
+	if err := addSums(clone, released, tags, user); err != nil {
 		return nil, err
 	}
-	if err := addSums(clone, modules, version, tags, user); err != nil {
+	if err := user.tryAll(clone, released, version, rehearsal); err != nil {
 		return nil, err
 	}
-
-	if err := user.tryAll(clone, modules, version, rehearsal); err != nil {
-		return nil, err
-	}
-
 	// The next commit is as before the release, with the new versions.
-	if err := command(clone, nil, "git", "checkout", "--quiet", "HEAD~1", "--", ":(glob)**/go.mod", ":(glob)**/go.sum"); err != nil {
-		return nil, err
-	}
-	if err := setVersions(clone, modules, version, false); err != nil {
-		return nil, err
-	}
-	if err := command(clone, nil, "git", "commit", "--quiet", "--all", "--message", "after "+version+": modules replace each other again"); err != nil {
-		return nil, err
-	}
-	return tags, nil
+	return tags, errors.Join(
+		command(clone, nil, "git", "checkout", "--quiet", "HEAD~1", "--", ":(glob)**/go.mod", ":(glob)**/go.sum"),
+		setVersions(clone, modules, version, false),
+		command(clone, nil, "git", "commit", "--quiet", "--all", "--message", "after "+version+": modules replace each other again"))
 }
 
-func tag(clone string, tags []string) error {
-	for _, t := range tags {
-		if err := command(clone, nil, "git", "update-ref", "refs/tags/"+t, "HEAD"); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// repository returns the root of the repository that folder lies in, and its last
-// version.
+// repository returns the root of the repository that folder lies in, and its last version.
 func repository(folder string) (root, last string, err error) {
 	root, err = output(folder, nil, "git", "rev-parse", "--show-toplevel")
 	if err != nil {
@@ -175,8 +160,7 @@ func repository(folder string) (root, last string, err error) {
 	return root, lastVersion(strings.Fields(tags)), err
 }
 
-// cloneAt returns a clone of the repository with a commit checked out, and a
-// function that removes it.
+// cloneAt returns a clone of the repository with a commit checked out, and a function that removes it.
 func cloneAt(root, commit string) (clone string, remove func(), err error) {
 	temp, err := os.MkdirTemp("", "tend-release-")
 	if err != nil {
@@ -184,13 +168,11 @@ func cloneAt(root, commit string) (clone string, remove func(), err error) {
 	}
 	remove = func() { os.RemoveAll(temp) }
 	clone = filepath.Join(temp, "tend")
-	err = command(root, nil, "git", "clone", "--quiet", "--shared", "--no-checkout", root, clone)
-	if err == nil {
-		err = command(clone, nil, "git", "checkout", "--quiet", "--detach", commit)
-	}
+	err = errors.Join(
+		command(root, nil, "git", "clone", "--quiet", "--shared", "--no-checkout", root, clone),
+		command(clone, nil, "git", "checkout", "--quiet", "--detach", commit))
 	if err != nil {
 		remove()
-		return "", nil, err
 	}
-	return clone, remove, nil
+	return clone, remove, err
 }

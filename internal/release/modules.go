@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -15,11 +14,9 @@ type goModule struct {
 	Folder   string // within the repository, with slashes; "." for the root
 	Path     string
 	Requires []string // the paths of the repository's modules that it requires
-	Replaces []string // the paths that it replaces by a folder
 }
 
-// released tells whether the module is part of a release. A new module is, unless
-// it lies in bench or internal: nothing has to be added to a list.
+// released tells whether the module is part of a release: a new one need not be added to a list.
 func (m goModule) released() bool {
 	top, _, _ := strings.Cut(m.Folder, "/")
 	return top != "bench" && top != "internal"
@@ -36,17 +33,12 @@ func findModules(root string) ([]goModule, error) {
 		return nil, err
 	}
 	var found []goModule
-	paths := map[string]bool{}
 	for file := range strings.FieldsSeq(files) {
 		m, err := readModule(root, path.Dir(file))
 		if err != nil {
 			return nil, err
 		}
-		paths[m.Path] = true
 		found = append(found, m)
-	}
-	for i := range found {
-		found[i].Requires = slices.DeleteFunc(found[i].Requires, func(p string) bool { return !paths[p] })
 	}
 	return inOrder(found)
 }
@@ -59,20 +51,14 @@ func readModule(root, folder string) (goModule, error) {
 	var file struct {
 		Module  struct{ Path string }
 		Require []struct{ Path string }
-		Replace []struct {
-			Old, New struct{ Path, Version string }
-		}
 	}
 	if err := json.Unmarshal([]byte(text), &file); err != nil {
 		return goModule{}, fmt.Errorf("%s/go.mod: %w", folder, err)
 	}
 	m := goModule{Folder: folder, Path: file.Module.Path}
 	for _, r := range file.Require {
-		m.Requires = append(m.Requires, r.Path)
-	}
-	for _, r := range file.Replace {
-		if r.New.Version == "" { // a folder
-			m.Replaces = append(m.Replaces, r.Old.Path)
+		if strings.HasPrefix(r.Path+"/", modulePath+"/") {
+			m.Requires = append(m.Requires, r.Path)
 		}
 	}
 	return m, nil
@@ -104,13 +90,11 @@ func setVersions(clone string, modules []goModule, version string, tagged bool) 
 		edit := []string{"mod", "edit"}
 		for _, p := range m.Requires {
 			edit = append(edit, "-require="+p+"@"+version)
-		}
-		if tagged && m.released() {
-			for _, p := range m.Replaces {
+			if tagged && m.released() {
 				edit = append(edit, "-dropreplace="+p)
 			}
 		}
-		if len(edit) > 2 {
+		if len(m.Requires) > 0 {
 			if err := command(filepath.Join(clone, m.Folder), nil, "go", edit...); err != nil {
 				return err
 			}
@@ -119,40 +103,22 @@ func setVersions(clone string, modules []goModule, version string, tagged bool) 
 	return nil
 }
 
-// addSums writes the checksums of the released modules into the go.sum files of
-// those that require them, so that the release commit builds without a workspace.
-// A module's checksum covers its own go.sum: the modules come in the order of their
-// requirements, and after each the commit and its tags are made again.
-func addSums(clone string, modules []goModule, version string, tags []string, user user) error {
-	for _, m := range modules {
-		if !m.released() || len(m.Requires) == 0 {
-			continue
-		}
-		file := filepath.Join(clone, m.Folder, "go.sum")
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return err
-		}
-		lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-		for _, p := range m.Requires {
-			text, err := output(user.home, user.env, "go", "mod", "download", "-json", p+"@"+version)
-			if err != nil {
+// addSums puts the checksums of the released modules into the go.sum files of
+// those that require them, so that the release commit builds without a workspace,
+// and tags the commit. A module's checksum covers its own go.sum: the modules come in the
+// order of their requirements, and for each the commit and its tags are made again.
+func addSums(clone string, released []goModule, tags []string, user user) error {
+	for _, m := range released {
+		if len(m.Requires) > 0 {
+			if err := command(filepath.Join(clone, m.Folder), user.env, "go", "mod", "tidy"); err != nil {
 				return err
 			}
-			var sums struct{ Sum, GoModSum string }
-			if err := json.Unmarshal([]byte(text), &sums); err != nil {
-				return fmt.Errorf("checksums of %s: %w", p, err)
-			}
-			lines = append(lines, p+" "+version+" "+sums.Sum, p+" "+version+"/go.mod "+sums.GoModSum)
 		}
-		slices.Sort(lines)
-		if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
-			return err
+		steps := [][]string{{"commit", "--quiet", "--all", "--amend", "--no-edit"}}
+		for _, t := range tags {
+			steps = append(steps, []string{"update-ref", "refs/tags/" + t, "HEAD"})
 		}
-		if err := command(clone, nil, "git", "commit", "--quiet", "--all", "--amend", "--no-edit"); err != nil {
-			return err
-		}
-		if err := tag(clone, tags); err != nil {
+		if err := inTurn(clone, nil, "git", steps...); err != nil {
 			return err
 		}
 	}

@@ -148,11 +148,6 @@ func TestChangelogSection(t *testing.T) {
 			"over an older one", head + "\n- one\n\n## v0.1.0 (2026-10-01)\n\n- old\n",
 			head + "\n## v0.2.0 (2026-11-22)\n\n- one\n\n## v0.1.0 (2026-10-01)\n\n- old\n",
 		},
-		{
-			"into a prepared one", head + "\n- one\n\n## v0.2.0\n\n- all\n\n## v0.1.0 (2026-10-01)\n\n- old\n",
-			head + "\n## v0.2.0 (2026-11-22)\n\n- all\n\n- one\n\n## v0.1.0 (2026-10-01)\n\n- old\n",
-		},
-		{"only a prepared one", head + "\n## v0.2.0\n\n- all\n", head + "\n## v0.2.0 (2026-11-22)\n\n- all\n"},
 		{"none", "# Changelog\n", ""},
 		{"nothing", head + "\n## v0.1.0 (2026-10-01)\n\n- old\n", ""},
 	} {
@@ -240,6 +235,23 @@ func TestNoReleasedModuleImportsAnotherOnesInternals(t *testing.T) {
 	write(t, folder, "deep.go", "package deep\n\nimport _ \""+modulePath+"/internal/sleep\"\n")
 	if found := foreignInternals(t, folder, modulePath+"/store/deep"); len(found) != 1 {
 		t.Errorf("an import of the root's internal/sleep is found as %q", found)
+	}
+}
+
+// The program of a module that was moved would never be run again, as that of tracing was not.
+func TestEachProgramIsOfAModule(t *testing.T) {
+	modules, err := findModules("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := fs.Glob(testdata, "testdata/*.go")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		if !slices.ContainsFunc(modules, func(m goModule) bool { return m.released() && m.program() == file }) {
+			t.Errorf("%s is run for no module", file)
+		}
 	}
 }
 

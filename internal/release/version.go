@@ -2,13 +2,14 @@ package main
 
 import (
 	"fmt"
+	goversion "go/version"
 	"regexp"
 	"slices"
-	"strconv"
+	"strings"
 )
 
 // A module path would have to end in the major version from v2 on.
-var versionForm = regexp.MustCompile(`^v([01])\.(0|[1-9]\d{0,8})\.(0|[1-9]\d{0,8})$`)
+var versionForm = regexp.MustCompile(`^v[01]\.(0|[1-9]\d{0,8})\.(0|[1-9]\d{0,8})$`)
 
 // checkVersion returns an error unless version is one, and above last.
 func checkVersion(version, last string) error {
@@ -22,31 +23,19 @@ func checkVersion(version, last string) error {
 }
 
 // lastVersion returns the highest version among the tags, "" if there is none.
-func lastVersion(tags []string) (last string) {
-	for _, tag := range tags {
-		if versionForm.MatchString(tag) && compareVersions(tag, last) > 0 {
-			last = tag
-		}
-	}
-	return last
+func lastVersion(tags []string) string {
+	versions := slices.DeleteFunc(tags, func(tag string) bool { return !versionForm.MatchString(tag) })
+	return slices.MaxFunc(append(versions, ""), compareVersions)
 }
 
 // nextMinor returns the minor version after last, v0.1.0 for "".
 func nextMinor(last string) string {
-	if last == "" {
-		return "v0.1.0"
-	}
-	n := numbers(last)
-	return fmt.Sprintf("v%d.%d.0", n[0], n[1]+1)
+	var major, minor int
+	fmt.Sscanf(last, "v%d.%d.", &major, &minor)
+	return fmt.Sprintf("v%d.%d.0", major, minor+1)
 }
 
-// compareVersions orders versions; "" is below all.
-func compareVersions(a, b string) int { return slices.Compare(numbers(a), numbers(b)) }
-
-func numbers(version string) (n []int) {
-	for _, s := range versionForm.FindStringSubmatch(version)[min(1, len(version)):] {
-		i, _ := strconv.Atoi(s)
-		n = append(n, i)
-	}
-	return n
+// compareVersions orders versions as those of Go are; "" is below all.
+func compareVersions(a, b string) int {
+	return goversion.Compare("go"+strings.TrimPrefix(a, "v"), "go"+strings.TrimPrefix(b, "v"))
 }
