@@ -142,9 +142,9 @@ func (r *results) writeGoals(b *strings.Builder) {
 }
 
 // asserted is what CI's tests count, and what other commands measure.
-const asserted = "Counted by tests in CI, and not in the table: no allocation of any way of a key through the queue (queue, TestNothingIsAllocated), " +
-	"an eighth of one of a run and one more where the run asks for Done (reconcile, TestRunAllocatesTheChannelOfDoneAlone); the bytes of a key in every state, 32 more with its error " +
-	"(queue, TestKeysCostLittleMemory); that what one operation rebuilds at most, a segment, does not grow with the number of keys " +
+const asserted = "Counted by tests in CI: no allocation of any way of a key through the queue (queue, TestNothingIsAllocated), " +
+	"an eighth of one of a run and one more where it asks for Done (reconcile, TestRunAllocatesTheChannelOfDoneAlone); the bytes of a key in every state " +
+	"(queue, TestKeysCostLittleMemory); that what one operation rebuilds at most does not grow with the number of keys " +
 	"(queue, TestWorkPerKeyDoesNotGrowWithTheirNumber). Beside another commit, such as e961243: `bench/compare.sh`. A cloud (G16): docs/COST.md.\n"
 
 func (r *results) goal(g goal) string {

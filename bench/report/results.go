@@ -125,10 +125,10 @@ func digits(x float64) int {
 func (r *results) markdown() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Results\n\n%s\n\n    %s\n\n", strings.Join(r.machines, "  \n"), strings.Join(r.commands, "\n    "))
-	b.WriteString("Medians of interleaved passes. Ratios within this run are what counts, times are not: above 1, tend is ahead. " +
-		"A goal is judged by the CPU time of all goroutines where there is one, which minds other processes least. " +
-		"A sample while others took more than 20 % of a core is dropped; † says that none was left and all were used. " +
-		"~ says that highest and lowest are more than 15 % of the median apart, ‡ that fewer than three samples were left. " +
+	b.WriteString("Medians of interleaved passes. Only ratios count: above 1, tend is ahead. " +
+		"A goal is judged by the CPU time of all goroutines where it is known, which depends least on other processes. " +
+		"A sample while others took more than 20 % of a core is dropped; †: none was left and all were used. " +
+		"~: highest and lowest are more than 15 % of the median apart. ‡: fewer than three samples. " +
 		"`go test -bench` prints every figure.\n\n")
 	r.writeGoals(&b)
 	return b.String()

@@ -31,7 +31,7 @@ func lastVersion(tags []string) string {
 // nextMinor returns the minor version after last, v0.1.0 for "".
 func nextMinor(last string) string {
 	var major, minor int
-	fmt.Sscanf(last, "v%d.%d.", &major, &minor)
+	_, _ = fmt.Sscanf(last, "v%d.%d.", &major, &minor) // "" leaves zeros
 	return fmt.Sprintf("v%d.%d.0", major, minor+1)
 }
 
