@@ -81,7 +81,7 @@ func TestStoredStringsStay(t *testing.T) {
 	}
 	if t.Failed() {
 		t.Log("where this is meant: go test ./internal/check -run TestStoredStringsStay -update-stored, and, unless nothing but a name is new, " +
-			"say in CHANGELOG.md what to do about what is stored, or what scripts read")
+			"say in docs/RENAMES.md, after the first release in CHANGELOG.md, what to do about what is stored, or what scripts read")
 	}
 	for sort, least := range map[string]int{"text": 15, "const": 100, "json": 50, "log": 40, "metric": 60, "exit": 9, "record": 3, "path": 5, "sql": 6} {
 		n := 0
