@@ -1,11 +1,14 @@
 package store_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/tendhq/tend/store"
 )
@@ -123,6 +126,38 @@ func TestFilterSlotsShowsSomeSlotsAndEndsWithItsReader(t *testing.T) {
 		if got := "[" + strings.Join(seen, ", ") + "]"; end == 8 && got != want || len(seen) != end {
 			t.Errorf("a reader that ends after %d sees %s of %d batches, want of all %s", end, got, sent, want)
 		}
+	}
+}
+
+// onePage is a backend that reads no slots, and gives the page that it keeps.
+type onePage struct {
+	store.Backend
+	page store.Page
+}
+
+func (b *onePage) List(context.Context, string, store.ListOptions) (store.Page, error) {
+	return b.page, nil
+}
+
+// The records of a page are shared: a list of some slots leaves out the others of its own page alone.
+func TestListOfSomeSlotsWritesNothingToThePage(t *testing.T) {
+	b := &onePage{page: store.Page{Revision: 3, Cursor: "more"}}
+	var want []store.Record
+	slots := store.SlotsOf(1, 2)
+	for i := range 20 {
+		r := store.Record{Kind: "K", Key: store.Key{Name: fmt.Sprint(i)}, Revision: 1}
+		b.page.Records = append(b.page.Records, r)
+		if slots.HasKey(r.Key) {
+			want = append(want, r)
+		}
+	}
+	kept := slices.Clone(b.page.Records)
+	got, err := store.ListSlots(t.Context(), b, "K", slots, store.ListOptions{})
+	if diff := cmp.Diff(store.Page{Records: want, Revision: 3, Cursor: "more"}, got); err != nil || diff != "" {
+		t.Errorf("the list has, %v, (-want +got):\n%s", err, diff)
+	}
+	if diff := cmp.Diff(kept, b.page.Records); diff != "" {
+		t.Errorf("the page of the backend was written to (-was +is):\n%s", diff)
 	}
 }
 

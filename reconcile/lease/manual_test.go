@@ -133,6 +133,43 @@ func TestEachRefusedTermIsLoggedOnce(t *testing.T) {
 	})
 }
 
+// Health is that of what the host says now: of a term that was refused it says nothing any more when the host
+// says another one, that it does not hold, or nothing because Run has ended.
+func TestHealthOfARefusedTermEndsWithIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBackend(t)
+		defer b.Close()
+		m, err := lease.NewManual(b, "host")
+		if err != nil {
+			t.Fatal(err)
+		}
+		lease.LogTo(m, quiet)
+		s := startPlacement(t, nil, "s", m, nil, newLedger(t).work("s", 0))
+		set := func(held bool, term uint64, want error) {
+			t.Helper()
+			m.Set(held, term)
+			synctest.Wait()
+			for what, err := range map[string]error{"Health": m.Health(), "Ready": m.Ready()} {
+				if !errors.Is(err, want) {
+					t.Errorf("%s is %v at term %d (held %v), want %v", what, err, term, held, want)
+				}
+			}
+		}
+		set(true, 4, nil)
+		for range 2 {
+			set(true, 2, lease.ErrStaleTerm)
+			set(false, 0, nil)
+		}
+		set(true, 3, lease.ErrStaleTerm)
+		set(true, 5, nil)
+		set(true, 4, lease.ErrStaleTerm)
+		s.end()
+		if err := m.Health(); err != nil {
+			t.Errorf("after its end Health is %v", err)
+		}
+	})
+}
+
 // A host that was restarted in the middle of its term holds again under the same term,
 // and fences what its process before the restart still writes.
 //

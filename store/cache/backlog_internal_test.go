@@ -28,3 +28,16 @@ func TestChangeFoldedIntoAnInitialOneIsNews(t *testing.T) {
 		t.Errorf("got %+v, want b as it was, and then the newest a as news", got)
 	}
 }
+
+// As many changes as the limit says are kept one by one, and with one more they are one per key.
+func TestBacklogIsFoldedBeyondItsLimit(t *testing.T) {
+	for n, want := range map[int]int{3: 3, 4: 1} {
+		q := newBacklog(3)
+		for i := range n {
+			q.add(change{Key: store.Key{Name: "a"}, New: &store.Meta{Name: "a", Revision: store.Revision(i + 1)}})
+		}
+		if got := q.take(nil); len(got) != want || got[len(got)-1].New.Revision != store.Revision(n) {
+			t.Errorf("%d changes of an object are %+v, want %d, the newest last", n, got, want)
+		}
+	}
+}

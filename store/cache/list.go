@@ -98,7 +98,7 @@ func (c *core) takePage(ctx context.Context, page store.Page, err error, from st
 			continue
 		}
 		if st, ok := c.read(rec, page.Revision); ok {
-			st.initial = !p.closed
+			st.initial = true // a part that was ready once, and is not, is read by a snapshot
 			steps = append(steps, st)
 		}
 	}
