@@ -289,6 +289,43 @@ func TestHistoryIsBounded(t *testing.T) {
 	}
 }
 
+// What a checkpoint forgets is gone from the file too, up to the same revision, where each commit is a chunk.
+func TestFileForgetsWhatTheHistoryForgets(t *testing.T) {
+	path := newPath(t)
+	b := open(t, path, &options{historyRevisions: 10})
+	for i := 0; b.history.floor == 0; i++ {
+		commit(t, b, put("a", fmt.Sprint(i)))
+	}
+	floor := b.history.floor
+	if kept := b.history.head() - floor; kept != 11 {
+		t.Errorf("a history that was cut has %d revisions, want 10 and the one with the checkpoint", kept)
+	}
+	closeNow(t, b)
+	if r, err := check(path); err != nil || r.History != floor {
+		t.Errorf("the file says %v, %v; want a history after %d", r, err, floor)
+	}
+}
+
+// A file whose objects are up to date is opened without a write.
+func TestOpenOfAnUpToDateFileWritesNothing(t *testing.T) {
+	path := newPath(t)
+	b := open(t, path, nil)
+	commit(t, b, put("a", "1"))
+	closeNow(t, b)
+	var was []byte
+	for range 3 {
+		closeNow(t, open(t, path, nil)) // the first brings the objects up to date
+		now, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if was != nil && !bytes.Equal(was, now) {
+			t.Fatal("a file that was up to date was written to")
+		}
+		was = now
+	}
+}
+
 // The negative control let history.after ask for the floor alone: the watcher of
 // the quiet kind was cut off by another kind's writes.
 func TestQuietKindIsResumedHoweverBusyTheOthersAre(t *testing.T) {
@@ -361,23 +398,25 @@ func TestFileIsTheOwnersAlone(t *testing.T) {
 }
 
 func TestSecondOpenIsRefused(t *testing.T) {
-	path := newPath(t)
-	b := open(t, path, nil)
-	commit(t, b, put("a", "1"))
-	began := time.Now()
-	if _, err := openWith(path, &options{lockWait: 60 * time.Millisecond}); !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), path) {
-		t.Errorf("Open returned %v, want ErrLocked and the path", err)
-	} else if !strings.Contains(err.Error(), "open already, in this or another process") {
-		t.Errorf("Open returned %q, want it to say that this process may have the file open", err)
-	}
-	if d := time.Since(began); d > 2*time.Minute {
-		t.Errorf("the refusal took %v", d)
-	}
-	if _, err := check(path); !errors.Is(err, ErrLocked) {
-		t.Errorf("Check returned %v, want ErrLocked", err)
-	}
-	closeNow(t, b)
-	open(t, path, nil)
+	synctest.Test(t, func(t *testing.T) {
+		path := newPath(t)
+		b := open(t, path, nil)
+		commit(t, b, put("a", "1"))
+		began := time.Now()
+		if _, err := Open(path); !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), path) {
+			t.Errorf("Open returned %v, want ErrLocked and the path", err)
+		} else if !strings.Contains(err.Error(), "open already, in this or another process") {
+			t.Errorf("Open returned %q, want it to say that this process may have the file open", err)
+		}
+		if d := time.Since(began); d < time.Second/2 || d > time.Second {
+			t.Errorf("Open waited for %v, want about a second", d)
+		}
+		if _, err := check(path); !errors.Is(err, ErrLocked) {
+			t.Errorf("Check returned %v, want ErrLocked", err)
+		}
+		closeNow(t, b)
+		open(t, path, nil)
+	})
 }
 
 // Of a file that can be read "permission denied" does not tell what to change.
@@ -671,31 +710,43 @@ func pagesInUse(t *testing.T, data []byte) (ids []uint64) {
 	return ids
 }
 
-// The end of the log is what was acknowledged last: a file whose log ends before that is not
-// whole, though its root is of the newest commit.
+// The end of the log is what was acknowledged last: a file whose log ends before that, or before the
+// revision that its objects are of, is not whole, though its root is of the newest commit.
 //
-// promise S1. Negative control: mutant "a log that ends too early is whole".
+// promise S1. Negative controls: mutants "a log that ends too early is whole" and "a log that ends before the
+// objects is whole".
 func TestLogThatEndsTooEarlyIsRefused(t *testing.T) {
-	path := newPath(t)
-	b := open(t, path, nil)
-	for n := range 3 {
-		commit(t, b, put("a", fmt.Sprint(n)))
+	for what, damage := range map[string]func(tx *bolt.Tx) error{
+		"the last chunk is gone": func(tx *bolt.Tx) error { return tx.Bucket(bucketLog).Delete(chunkKey(3)) },
+		"the objects are of a later revision": func(tx *bolt.Tx) error {
+			return tx.Bucket(bucketMeta).Put(keyState, state{checkpoint: 4}.encode())
+		},
+	} {
+		path := newPath(t)
+		b := open(t, path, nil)
+		for n := range 3 {
+			commit(t, b, put("a", fmt.Sprint(n)))
+		}
+		closeNow(t, b)
+		alter(t, path, damage)
+		if b, err := Open(path); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("%s: Open returned %v, want ErrCorrupt", what, err)
+			if err == nil {
+				closeNow(t, b.(*backend))
+			}
+		}
 	}
-	closeNow(t, b)
+}
+
+// alter makes a commit of its own in a file that is not open.
+func alter(t *testing.T, path string, change func(tx *bolt.Tx) error) {
+	t.Helper()
 	db, err := bolt.Open(path, 0o600, &bolt.Options{NoFreelistSync: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(db.Update(func(tx *bolt.Tx) error {
-		return errors.Join(tx.Bucket(bucketLog).Delete(chunkKey(3)), putCommit(tx))
-	}), db.Close()); err != nil {
+	if err := errors.Join(db.Update(func(tx *bolt.Tx) error { return errors.Join(change(tx), putCommit(tx)) }), db.Close()); err != nil {
 		t.Fatal(err)
-	}
-	if b, err := Open(path); !errors.Is(err, ErrCorrupt) {
-		t.Errorf("Open returned %v, want ErrCorrupt", err)
-		if err == nil {
-			closeNow(t, b.(*backend))
-		}
 	}
 }
 
@@ -1028,29 +1079,35 @@ func TestLeaseSurvivesARestartAndThenExpires(t *testing.T) {
 	})
 }
 
-// After a restart each lease has a clock, and what is bound to it goes when it ends.
+// After a restart each lease has a clock, and what is bound to it goes when it ends: what the first restart
+// reads from the log, and the second from the objects.
 //
-// promise L1. Negative control: mutant "after a restart one lease has a clock".
+// promise L1. Negative controls: mutants "after a restart one lease has a clock" and "what is bound is read from
+// the log alone".
 func TestAllLeasesExpireAfterARestart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		path := newPath(t)
-		b := open(t, path, nil)
-		for _, name := range []string{"a", "b", "c"} {
-			id, err := b.Grant(t.Context(), 10*time.Second)
-			if err != nil {
-				t.Fatal(err)
+	for restarts := 1; restarts <= 2; restarts++ {
+		synctest.Test(t, func(t *testing.T) {
+			path := newPath(t)
+			b := open(t, path, nil)
+			for _, name := range []string{"a", "b", "c"} {
+				id, err := b.Grant(t.Context(), 10*time.Second)
+				if err != nil {
+					t.Fatal(err)
+				}
+				bound := put(name, "1")
+				bound.Lease = id
+				commit(t, b, bound)
 			}
-			bound := put(name, "1")
-			bound.Lease = id
-			commit(t, b, bound)
-		}
-		closeNow(t, b)
-		b = open(t, path, nil)
-		expect(t, "after the restart", contentsOf(t, b, store.ListOptions{}), "a=1@1 b=1@2 c=1@3")
-		time.Sleep(10 * time.Second)
-		synctest.Wait()
-		expect(t, "when they have ended", contentsOf(t, b, store.ListOptions{}), "")
-	})
+			for range restarts {
+				closeNow(t, b)
+				b = open(t, path, nil)
+				expect(t, "after a restart", contentsOf(t, b, store.ListOptions{}), "a=1@1 b=1@2 c=1@3")
+			}
+			time.Sleep(10 * time.Second)
+			synctest.Wait()
+			expect(t, fmt.Sprintf("when they have ended after %d restarts", restarts), contentsOf(t, b, store.ListOptions{}), "")
+		})
+	}
 }
 
 // What is committed after the end of a lease is not bound to it, though both wait for the
@@ -1127,15 +1184,102 @@ func TestLeaseIDsAreNotUsedAgainAfterARestart(t *testing.T) {
 	path := newPath(t)
 	b := open(t, path, nil)
 	id, err := b.Grant(t.Context(), time.Minute)
-	if err == nil {
-		err = b.Revoke(t.Context(), id)
-	}
 	if err != nil {
+		t.Fatal(err)
+	}
+	bound := put("a", "1")
+	bound.Lease = id
+	commit(t, b, bound) // which the log says after the restart, when there is no such lease
+	if err := b.Revoke(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
 	closeNow(t, b)
 	b = open(t, path, nil)
 	if next, err := b.Grant(t.Context(), time.Minute); err != nil || next == id {
 		t.Errorf("Grant returned %d, %v; want another id than %d", next, err, id)
+	}
+}
+
+// A lease whose records cannot be read lives on: ended alone it would leave them to stay for ever.
+func TestLeaseOfADamagedRecordDoesNotEndAlone(t *testing.T) {
+	path := newPath(t)
+	b := open(t, path, nil)
+	id, err := b.Grant(t.Context(), time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bound := put("a", "1")
+	bound.Lease = id
+	commit(t, b, bound)
+	closeNow(t, b)
+	b = open(t, path, nil) // brings the objects up to date
+	if err := b.db.Update(func(tx *bolt.Tx) error {
+		return tx.Bucket(bucketObjects).Put([]byte(addressOf("k", store.Key{Name: "a"})), []byte("damaged"))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	b.txid.Add(1) // else the file was written over
+	if err := b.Revoke(t.Context(), id); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("Revoke returned %v, want ErrCorrupt", err)
+	}
+	if err := b.Renew(t.Context(), id); err != nil {
+		t.Errorf("after that Renew returned %v", err)
+	}
+}
+
+// Timers may fire as the backend closes, and find it closed: those of a lease, of the look at the path, and of
+// a probe of a store that refused a write.
+func TestTimersOfAClosedBackendDoNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := open(t, newPath(t), nil)
+		probes := &probed{backend: b}
+		b.writes.Close()
+		b.writes = store.NewWriteHealth(probes, b.path, nil)
+		id, err := b.Grant(t.Context(), time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.writes.Committed(t.Context(), store.Txn{Ops: []store.Op{put("a", "1")}}, errors.New("full"))
+		closeNow(t, b)
+		b.expire(id)
+		b.look()
+		time.Sleep(time.Minute)
+		if n := probes.n.Load(); n != 0 {
+			t.Errorf("%d probes were made after the end", n)
+		}
+	})
+}
+
+// probed counts the commits, which are those of a WriteHealth.
+type probed struct {
+	*backend
+	n atomic.Int32
+}
+
+func (p *probed) Commit(ctx context.Context, t store.Txn) (store.Revision, error) {
+	p.n.Add(1)
+	return p.backend.Commit(ctx, t)
+}
+
+// The forms of a URL that open a file, and those that open none.
+func TestURLs(t *testing.T) {
+	dir := t.TempDir()
+	for url, path := range map[string]string{
+		"file:" + dir + "/a":   dir + "/a",
+		"file://" + dir + "/b": dir + "/b",
+		"file:":                "", "file://host/c": "", "file": "", "file://": "", dir + "/d": "",
+	} {
+		b, err := openURL(t.Context(), url)
+		if path == "" {
+			if !errors.Is(err, store.ErrInvalid) {
+				t.Errorf("%q: error %v, want ErrInvalid", url, err)
+			}
+			continue
+		}
+		if err != nil || b.(*backend).path != path {
+			t.Errorf("%q: %v, error %v; want the file %s", url, b, err, path)
+			continue
+		}
+		closeNow(t, b.(*backend))
 	}
 }

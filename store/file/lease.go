@@ -114,10 +114,13 @@ func (b *backend) endOf(id store.LeaseID) *pending {
 		if l == nil {
 			return g.head, nil // it has ended already
 		}
-		g.lease = &leaseChange{id: id}
 		events, err := g.deletions(l.keys)
-		if err != nil || len(events) == 0 {
-			return g.head, err
+		if err != nil {
+			return 0, err // before anything is staged: the group is written all the same
+		}
+		g.lease = &leaseChange{id: id}
+		if len(events) == 0 {
+			return g.head, nil
 		}
 		return g.stage(events), nil
 	}}
@@ -159,10 +162,10 @@ func (g *group) writeLease() error {
 func (c *contents) readLeases(bucket *bolt.Bucket) error {
 	c.leases.last = store.LeaseID(bucket.Sequence())
 	return bucket.ForEach(func(k, v []byte) error {
-		b, err := unseal(k, v)
-		d := decoder{b: b, err: err}
+		b, _ := unseal(k, v) // what is damaged has no ttl
+		d := decoder{b: b}
 		ttl := d.uvarint()
-		if d.err != nil || len(k) != 8 || ttl == 0 || ttl > math.MaxInt64 {
+		if len(k) != 8 || ttl == 0 || ttl > math.MaxInt64 {
 			return fmt.Errorf("%w: lease %x", ErrCorrupt, k)
 		}
 		c.leases.grant(store.LeaseID(binary.BigEndian.Uint64(k)), time.Duration(ttl))
@@ -184,9 +187,7 @@ func (ls *leases) grant(id store.LeaseID, ttl time.Duration) {
 func (ls *leases) bind(a address, r *row) {
 	if id, ok := ls.bound[a]; ok {
 		delete(ls.bound, a)
-		if l := ls.byID[id]; l != nil {
-			delete(l.keys, a)
-		}
+		delete(ls.byID[id].keys, a) // it lives: its end deletes what is bound to it
 	}
 	if r != nil && r.lease != 0 && ls.byID[r.lease] != nil {
 		ls.bound[a] = r.lease
