@@ -46,7 +46,7 @@ type base struct {
 func (b *backend) beginLocked() (*bolt.Tx, base, error) {
 	tx, err := b.db.Begin(false)
 	if err != nil {
-		return nil, base{}, asClosed(err)
+		return nil, base{}, wrap(err)
 	}
 	if u := b.unpublished; u != nil && tx.ID() >= u.txid {
 		return tx, u.base, nil

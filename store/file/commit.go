@@ -2,14 +2,12 @@ package file
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"runtime"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
-	berrors "go.etcd.io/bbolt/errors"
 
 	"github.com/tendhq/tend/store"
 )
@@ -103,7 +101,6 @@ func (b *backend) commitAlone(p *pending) bool {
 		return false
 	}
 	b.commitGroup([]*pending{p})
-	b.lastGroup = 1
 	b.submitted.Add(-1)
 	b.queueMu.Lock()
 	defer b.queueMu.Unlock()
@@ -224,7 +221,7 @@ func (b *backend) writeGroup(members []*pending) error {
 	}
 	tx, err := b.db.Begin(true)
 	if err != nil {
-		return asClosed(err)
+		return wrap(err)
 	}
 	defer func() { _ = tx.Rollback() }() // after a Commit it does nothing
 	g := b.newGroup(tx)
@@ -371,10 +368,3 @@ func (b *backend) fail(err error) {
 }
 
 var errClosed = fmt.Errorf("file: %w", store.ErrClosed)
-
-func asClosed(err error) error {
-	if errors.Is(err, berrors.ErrDatabaseNotOpen) {
-		return errClosed
-	}
-	return err
-}

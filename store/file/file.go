@@ -41,7 +41,7 @@ type backend struct {
 	closing    bool
 	working    sync.WaitGroup // the committer, and leases that expire; Close waits
 	submitted  atomic.Int64   // queued, or in the group under way
-	lastGroup  int            // how many the last group had; the committer's own
+	lastGroup  int            // how many the last group of commitAll had; the committer's own
 
 	// mu guards what follows. The committer alone writes it, so the committer
 	// may read it without. Never held during disk writes.

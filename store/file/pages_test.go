@@ -85,3 +85,84 @@ func TestFileOfBucketsInBucketsIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// What bbolt relies on, and a page can say otherwise though it looks whole: each key once, each page below the
+// number of pages, and no free page in use or listed twice.
+//
+// promise S1
+func TestPagesThatLookWholeAreRefused(t *testing.T) {
+	page := os.Getpagesize()
+	refused := func(what string, data []byte) {
+		t.Helper()
+		if err := checkPages(bytes.NewReader(data), int64(len(data))); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("%s: %v, want ErrCorrupt", what, err)
+		}
+	}
+	whole := written(t)
+	twice, beyond := 0, 0
+	for _, id := range pagesInUse(t, whole) {
+		data := bytes.Clone(whole)
+		at := data[int(id)*page:][:page]
+		switch order.Uint16(at[8:]) {
+		case flagLeaf:
+			keys, err := elements(id, at, 4)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(keys) > 1 && len(keys[0].key) == len(keys[1].key) {
+				copy(keys[0].key, keys[1].key)
+				refused("a leaf with a key twice", data)
+				twice++
+			}
+		case flagBranch: // its first child lies behind the last page
+			c := &pageCheck{file: bytes.NewReader(data), size: int64(len(data))}
+			if err := c.readMetas(); err != nil {
+				t.Fatal(err)
+			}
+			behind := c.pages() + 1
+			data = append(data, make([]byte, max(0, int(behind+1)*page-len(data)))...)
+			child := data[int(id)*page:][pageHeader+8:]
+			moved := data[int(behind)*page:][:page]
+			copy(moved, data[int(order.Uint64(child))*page:])
+			order.PutUint64(moved, behind)
+			order.PutUint64(child, behind)
+			refused("a page behind the last one", data)
+			beyond++
+		}
+	}
+	if twice == 0 || beyond == 0 {
+		t.Errorf("%d leaves and %d branches were altered: this shows nothing", twice, beyond)
+	}
+
+	path := filepath.Join(t.TempDir(), "x.db")
+	db, err := bolt.Open(path, 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		err = errors.Join(err, db.Update(func(tx *bolt.Tx) error {
+			b, err := tx.CreateBucketIfNotExists([]byte("b"))
+			return errors.Join(err, b.Put([]byte("k"), make([]byte, 3*page)))
+		}))
+	}
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	listed, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &pageCheck{file: bytes.NewReader(listed), size: int64(len(listed))}
+	if err := errors.Join(checkPages(c.file, c.size), c.readMetas()); err != nil {
+		t.Fatal(err)
+	}
+	root, list := order.Uint64(c.meta[16:]), int(order.Uint64(c.meta[32:]))*page
+	if n := order.Uint16(listed[list+10:]); n < 2 {
+		t.Fatalf("%d pages are free: this shows nothing", n)
+	}
+	for what, free := range map[string]uint64{"in use": root, "free twice": order.Uint64(listed[list+pageHeader+8:])} {
+		data := bytes.Clone(listed)
+		order.PutUint64(data[list+pageHeader:], free)
+		refused("a free page that is "+what, data)
+	}
+}
