@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/memory"
@@ -380,4 +381,24 @@ func TestRewriteLeavesWhatAnotherHasRewritten(t *testing.T) {
 	if did, err := store.Rewrite(t.Context(), inThisVersion(t, w)); err != nil || did != 0 || revision() != before+5 {
 		t.Errorf("after the other %d were written, error %v, at %d; want none, at %d", did, err, revision(), before+5)
 	}
+}
+
+// An object that another writes each time between the read and the write is tried again, as often as that is.
+func TestRewriteTriesAnObjectAgainUntilNoOtherWritesIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := fiveOld(t)
+		w, conflicts := &wrong{Backend: b}, 0
+		w.before = func(method string) {
+			if conflicts == 4 || method != "Commit" {
+				return
+			}
+			conflicts++
+			for _, r := range must[store.Page](t)(b.List(t.Context(), "Bucket", store.ListOptions{})).Records {
+				must[store.Revision](t)(b.Commit(t.Context(), store.Txn{Ops: []store.Op{{Kind: "Bucket", Key: r.Key, Put: store.Bytes(r.Bytes)}}}))
+			}
+		}
+		if did, err := store.Rewrite(t.Context(), inThisVersion(t, w)); err != nil || did != 5 || conflicts != 4 || countNew(t, b) != 6 {
+			t.Errorf("%d were rewritten, error %v, after %d conflicts, and %d are new; want 5, after 4, and 6", did, err, conflicts, countNew(t, b))
+		}
+	})
 }

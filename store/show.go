@@ -152,13 +152,15 @@ func (s *core) specChange(old, now object) (field, was, is string, err error) {
 }
 
 // treeOf decodes JSON, unless err says that there is none.
-func treeOf(data []byte, err error) (tree any, _ error) {
+func treeOf(data []byte, err error) (any, error) {
 	if err != nil {
 		return nil, err
 	}
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
-	return tree, d.Decode(&tree)
+	var tree any
+	err = d.Decode(&tree) // apart: a return may read tree before it makes the call
+	return tree, err
 }
 
 // changedPath is the path of the first value that differs between two trees; differ is false
@@ -334,5 +336,6 @@ func readTree(data []byte) (tree map[string]any, err error) {
 	}
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.UseNumber()
-	return tree, dec.Decode(&tree)
+	err = dec.Decode(&tree)
+	return tree, err
 }

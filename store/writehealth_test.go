@@ -178,6 +178,38 @@ func TestStoreThatTakesSomeWritesIsIllUntilItTakesAll(t *testing.T) {
 	})
 }
 
+// An illness that comes back within 30 s of its end is the same, however long it had been; one that comes later is
+// another.
+//
+// promise S7
+func TestIllnessThatComesBackSoonIsTheSame(t *testing.T) {
+	for pause, same := range map[time.Duration]bool{20 * time.Second: true, 40 * time.Second: false} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newRefusing(t)
+			full := errors.New("no space")
+			began := time.Now()
+			b.set(full, false)
+			b.write(t.Context())
+			time.Sleep(2 * time.Minute)
+			b.set(nil, false)
+			b.write(t.Context())
+			if err := store.Health(b); err != nil {
+				t.Errorf("health %v after a commit that succeeded", err)
+			}
+			time.Sleep(pause)
+			b.set(full, false)
+			b.write(t.Context())
+			var u *store.UnavailableError
+			if err := store.Health(b); !errors.As(err, &u) || u.Since.Equal(began) != same {
+				t.Errorf("ill again after %v: %v, want since the beginning: %v", pause, err, same)
+			}
+			if b.probed() < 20 {
+				t.Errorf("%d probes in two minutes, want one in 5 s", b.probed())
+			}
+		})
+	}
+}
+
 // A lease that is not granted asks for a probe: a service that writes nothing but leases would not know
 // that the store takes no writes.
 //

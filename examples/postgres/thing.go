@@ -176,7 +176,8 @@ func (m mark) number() int {
 
 func parseMark(comment string) (m external.Mark, marked bool) {
 	text, ok := strings.CutPrefix(comment, commentPrefix)
-	return m, ok && json.Unmarshal([]byte(text), &m) == nil
+	marked = ok && json.Unmarshal([]byte(text), &m) == nil
+	return m, marked
 }
 
 func ident(name string) string { return pgx.Identifier{name}.Sanitize() }

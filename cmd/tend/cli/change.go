@@ -25,7 +25,8 @@ import (
 func decode(data []byte) (tree map[string]any, err error) {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.UseNumber()
-	return tree, dec.Decode(&tree)
+	err = dec.Decode(&tree)
+	return tree, err
 }
 
 // toYAML writes JSON as YAML.
