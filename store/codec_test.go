@@ -426,3 +426,21 @@ func TestRawJSONBesideUnknownFieldsSettles(t *testing.T) {
 		t.Errorf("unknown fields are gone: %v", got)
 	}
 }
+
+// An object that is longer than a new one may be, of before that bound, can be edited as long as it does not grow.
+func TestObjectOverTheBoundIsEditedAndDoesNotGrow(t *testing.T) {
+	b := newMemory(t, &memory.Options{Encode: true})
+	s := newBuckets(t, b, nil)
+	note := strings.Repeat("x", store.MaxObject+500)
+	putRaw(t, b, named("a").Key(), `{"schema":1,"meta":{"uid":"u","generation":1,"annotations":{"note":"`+note+`"}},"spec":{}}`)
+	edit := func(by int) error {
+		return second(s.Mutate(t.Context(), named("a").Key(), func(o *bucket) error {
+			note := o.Annotations["note"]
+			o.Annotations = map[string]string{"note": note[:min(len(note), len(note)+by)] + strings.Repeat("y", max(0, by))}
+			return nil
+		}))
+	}
+	wantErr(t, "shorter", edit(-300), nil)
+	wantErr(t, "shorter again", edit(-100), nil)
+	wantErr(t, "longer", edit(200), store.ErrInvalid)
+}

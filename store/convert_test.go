@@ -402,3 +402,18 @@ func TestRewriteTriesAnObjectAgainUntilNoOtherWritesIt(t *testing.T) {
 		}
 	})
 }
+
+// An earlier version without conversions is an earlier form too: new fields may have defaults.
+func TestRewriteStoresAVersionWithoutConversionsAgain(t *testing.T) {
+	b := newMemory(t, &memory.Options{Encode: true})
+	o := must[*bucket](t)(newBuckets(t, b, nil).Create(t.Context(), named("a")))
+	s := newBuckets(t, b, &store.Options[bucketSpec, bucketStatus]{Version: 2})
+	for want := 1; want >= 0; want-- {
+		if n, err := store.Rewrite(t.Context(), s); err != nil || n != want {
+			t.Errorf("%d were rewritten, error %v, want %d", n, err, want)
+		}
+	}
+	if raw, now := rawJSON(t, b, o.Key()), stored(t, s, o); raw["schema"] != float64(2) || now.Generation != 1 || now.UID != o.UID {
+		t.Errorf("it is stored as %v, at generation %d", raw, now.Generation)
+	}
+}

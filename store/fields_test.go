@@ -821,17 +821,17 @@ func TestAConflictShowsNoSecretOfAnotherField(t *testing.T) {
 //
 // promise S6
 func TestPrecedenceOverOneOwnerIsNoneOverAnother(t *testing.T) {
-	onDisks(t, &store.Options[diskSpec, struct{}]{Precedence: []string{"scaler", "file"}}, func(t *testing.T, s *disks) {
-		declareText(t, s, `{"size":1}`)
-		apply := func(by string, size int) error {
-			_, err := s.ApplyFields(t.Context(), &disk{Meta: store.Meta{Name: "a"}, Spec: diskSpec{Size: size}}, by, false)
-			return err
-		}
-		for _, by := range []string{"another", "zone"} { // in the order of the names one stands before and one behind "file"
-			wantErr(t, by+" declares the same", apply(by, 1), nil)
-		}
-		wantErr(t, "the scaler", apply("scaler", 2), store.ErrOwned)
-	})
+	for _, other := range []string{"another", "zone"} { // in the order of the names one stands before and one behind "file"
+		onDisks(t, &store.Options[diskSpec, struct{}]{Precedence: []string{"scaler", "file"}}, func(t *testing.T, s *disks) {
+			declareText(t, s, `{"size":1}`)
+			apply := func(by string, size int) error {
+				_, err := s.ApplyFields(t.Context(), &disk{Meta: store.Meta{Name: "a"}, Spec: diskSpec{Size: size}}, by, false)
+				return err
+			}
+			wantErr(t, other+" declares the same", apply(other, 1), nil)
+			wantErr(t, "the scaler beside "+other, apply("scaler", 2), store.ErrOwned)
+		})
+	}
 }
 
 // What is filled in shares nothing with the object that it was taken from.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"slices"
 	"strconv"
@@ -876,4 +877,60 @@ func TestOwnerOfNamesTheObjectThatIsStored(t *testing.T) {
 	if got := s.OwnerOf(o); got != want || got.UID == "" {
 		t.Errorf("OwnerOf: got %+v, want %+v", got, want)
 	}
+}
+
+// Contexts that are made of one have their own guards, however many that has.
+func TestGuardsOfTwoContextsAreApart(t *testing.T) {
+	guard := func(name string) store.Compare { return store.Compare{Kind: "lease", Key: store.Key{Name: name}, Created: 1} }
+	ctx := t.Context()
+	for n := range 10 {
+		a, b := store.WithGuard(ctx, guard("a")), store.WithGuard(ctx, guard("b"))
+		for name, of := range map[string]context.Context{"a": a, "b": b} {
+			if got := store.Guards(of); len(got) != n+1 || got[n] != guard(name) {
+				t.Errorf("%d guards and %s are %v", n, name, got)
+			}
+		}
+		ctx = store.WithGuard(ctx, guard(fmt.Sprint(n)))
+	}
+}
+
+// The outcome of a create is the newest of its record, also where the clock was set back since an earlier one.
+func TestOutcomeIsTheNewestWhateverTheClockSays(t *testing.T) {
+	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	for _, back := range []time.Duration{-time.Hour, 0, time.Hour} {
+		for _, made := range []bool{true, false} {
+			i := store.Intent{Pending: now, Succeeded: now.Add(back), Failed: now.Add(back)}.Resolved(made, now.Add(-time.Minute))
+			if i.Unresolved() || i.Succeeded.After(i.Failed) != made || i.Failed.After(i.Succeeded) == made {
+				t.Errorf("made %v, with outcomes of %v after the create: %+v", made, back, i)
+			}
+		}
+	}
+}
+
+// A wait for an object that is there reads no other: its watch goes on from the object's revision.
+func TestWaitReadyReadsNoOtherObject(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &afterWhat{Backend: newMemory(t, nil)}
+		s := newBuckets(t, b, nil)
+		o := must[*bucket](t)(s.Create(t.Context(), named("a")))
+		done := make(chan error)
+		go func() { done <- second(s.WaitReady(t.Context(), o.Key())) }()
+		synctest.Wait()
+		o.SetReady()
+		must[*bucket](t)(s.UpdateStatus(t.Context(), o))
+		if err := <-done; err != nil || !slices.Equal(b.after, []store.Revision{o.Revision}) {
+			t.Errorf("error %v, after watches from %v, want one from %d", err, b.after, o.Revision)
+		}
+	})
+}
+
+// afterWhat notes after which revision each watch begins.
+type afterWhat struct {
+	store.Backend
+	after []store.Revision
+}
+
+func (b *afterWhat) Watch(ctx context.Context, kind string, after store.Revision) iter.Seq2[store.Batch, error] {
+	b.after = append(b.after, after)
+	return b.Backend.Watch(ctx, kind, after)
 }
