@@ -291,3 +291,19 @@ func TestCostsAreRelativeToTheAverageOfWhatIsMeasured(t *testing.T) {
 		}
 	}
 }
+
+// The oldest member writes a plan at once, and the others in turn; a session that the board does not show writes none.
+func TestRankIsHowManyMembersAreOlder(t *testing.T) {
+	b := newBoard("m", "member-", 2, 2)
+	all := records{by: map[string]owner{}}
+	for i, session := range []string{"z", "a", "m"} {
+		all.by["member-"+session] = owner{note: note{Server: session, Shards: 2}, created: store.Revision(i + 1)}
+	}
+	b.replace(all, 9)
+	c, _, _ := b.members(0)
+	for session, want := range map[string]int{"z": 0, "a": 1, "m": 2, "none": -1} {
+		if got := c.rank(session); got != want {
+			t.Errorf("the rank of %s is %d, want %d", session, got, want)
+		}
+	}
+}

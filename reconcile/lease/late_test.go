@@ -364,8 +364,9 @@ func TestPlacementThatIsGrantedNoLeaseIsNotHealthy(t *testing.T) {
 			ended <- p.Run(ctx, func(ctx context.Context, _ int) error { <-ctx.Done(); return nil })
 		}()
 		time.Sleep(3 * ttl)
-		if err := health(); !errors.Is(err, refusal) {
-			t.Errorf("with no lease granted for three TTLs: %v, want %v", err, refusal)
+		var u *store.UnavailableError
+		if err := health(); !errors.Is(err, refusal) || !errors.As(err, &u) || time.Since(u.Since) < 2*ttl {
+			t.Errorf("with no lease granted for three TTLs: %v, want %v, unavailable since then", err, refusal)
 		}
 		b.refusal.Store(nil)
 		time.Sleep(3 * ttl)

@@ -280,6 +280,62 @@ func TestSingletonRunsOnOneServerAndMovesWhenItStops(t *testing.T) {
 	})
 }
 
+// Placements of other names in the same store change nothing for one: they all have their shards, keep them when
+// another ends, and say whose theirs are and were.
+func TestPlacementsOfOneStoreAreApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBackend(t)
+		defer b.Close()
+		type told interface {
+			Holder(shard int) (string, bool)
+			Previous(shard int) (string, bool)
+		}
+		servers := map[string]*server{}
+		work := map[string]*ledger{"job": newLedger(t), "other": newLedger(t), "parts": newLedger(t)}
+		run := func(name, job string, shards int) {
+			o := &lease.Options{TTL: ttl, Server: name, Logger: quiet}
+			p, err := lease.NewSingleton(b, job, o)
+			if shards > 1 {
+				p, err = lease.NewSharded(b, job, shards, o)
+			}
+			servers[name] = startPlacement(t, nil, name, p, err, work[job].work(name, 0))
+			time.Sleep(ttl)
+		}
+		held := func(name, before string) {
+			t.Helper()
+			p := servers[name].p
+			for shard := range p.Shards() {
+				_, mine := p.Lease(shard).Held()
+				holder, _ := p.(told).Holder(shard)
+				previous, was := p.(told).Previous(shard)
+				if !mine || holder != name || previous != before || was != (before != "") {
+					t.Errorf("shard %d of %s: held %v, by %q, before by %q (%v); want by %s, before by %q", shard, name, mine, holder, previous, was, name, before)
+				}
+			}
+		}
+		run("first", "job", 1)
+		run("second", "other", 1)
+		run("third", "parts", 4)
+		run("fourth", "job", 1)
+		for _, name := range []string{"first", "second", "third"} {
+			held(name, "")
+		}
+		servers["first"].end()
+		time.Sleep(ttl)
+		held("second", "")
+		held("third", "")
+		held("fourth", "first")
+		for job, want := range map[string]int{"job": 2, "other": 1, "parts": 4} {
+			if n := work[job].begun(); n != want {
+				t.Errorf("work of %s was begun %d times, want %d", job, n, want)
+			}
+		}
+		for _, s := range servers {
+			s.end()
+		}
+	})
+}
+
 // A program that was killed and started again does nothing until the lease of its earlier
 // process has run out. It says so, once for each server that holds it.
 //

@@ -132,6 +132,9 @@ func TestHostThatTakesItsLeaseBackEndsTheWindingUp(t *testing.T) {
 		gone, done := false, make(chan error)
 		go func() {
 			done <- m.Run(ctx, func(ctx context.Context, _ int) error {
+				if g := store.Guards(ctx); len(g) != 0 {
+					t.Errorf("without a backend the guards are %v, want none", g)
+				}
 				<-ctx.Done()
 				<-lease.Gone(ctx)
 				gone = true
