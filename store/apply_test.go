@@ -481,3 +481,19 @@ func TestApplyCountsOnlyWhatItWrote(t *testing.T) {
 		t.Errorf("got %+v, error %v, want one unchanged", did, err)
 	}
 }
+
+// What another deleted since the list is gone as it should be, and not counted.
+func TestApplyOfWhatAnotherDeletedSinceItsList(t *testing.T) {
+	b := &swapping{Backend: newMemory(t, nil)}
+	s := newBuckets(t, b, nil)
+	must[store.Applied](t)(s.Apply(t.Context(), declared("a", "b"), "file", 0))
+	b.act = func() {
+		if err := s.Delete(t.Context(), stored(t, s, named("a"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if did, err := s.Apply(t.Context(), declared("b"), "file", 1); err != nil || did != (store.Applied{Unchanged: 1}) {
+		t.Errorf("got %+v, error %v, want one unchanged", did, err)
+	}
+	wantNames(t, s, "b")
+}

@@ -417,3 +417,28 @@ func TestRewriteStoresAVersionWithoutConversionsAgain(t *testing.T) {
 		t.Errorf("it is stored as %v, at generation %d", raw, now.Generation)
 	}
 }
+
+// compacting is a backend of which only the first page can be read.
+type compacting struct {
+	store.Backend
+	lists int
+}
+
+func (b *compacting) List(ctx context.Context, kind string, o store.ListOptions) (store.Page, error) {
+	switch b.lists++; {
+	case b.lists > 9:
+		return store.Page{}, errBroken
+	case b.lists > 1:
+		return store.Page{}, store.ErrCompacted
+	}
+	o.Limit = 2
+	return b.Backend.List(ctx, kind, o)
+}
+
+// A list that took too long is begun again as long as something is done between: where nothing is, it ends.
+func TestRewriteEndsWhereNoListComesFurther(t *testing.T) {
+	b := &compacting{Backend: fiveOld(t)}
+	if did, err := store.Rewrite(t.Context(), inThisVersion(t, b)); !errors.Is(err, store.ErrCompacted) || did == 0 || did > 2 || b.lists != 3 {
+		t.Errorf("%d were rewritten, error %v, after %d lists; want those of the first page, ErrCompacted, and 3", did, err, b.lists)
+	}
+}

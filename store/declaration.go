@@ -63,20 +63,22 @@ func (s *core) encodedDeclaration(v typedValue, by string) (Declaration, error) 
 	if s.crypt != nil {
 		return Declaration{}, fmt.Errorf("%w: declaration of %s %s: the kind is encrypted", ErrInvalid, s.kind, key)
 	}
-	doc, err := readEnvelope(data)
-	if err != nil {
-		return Declaration{}, fmt.Errorf("%w: declaration of %s %s: %w", ErrInvalid, s.kind, key, err)
-	}
+	marked := map[string]any{}
 	if s.convert != nil {
-		doc.all[convertsMark] = true
+		marked[convertsMark] = true
 	}
 	if lists := s.spec.Lists(); lists != nil {
-		doc.all[listsMark] = lists
+		marked[listsMark] = lists
 	}
 	if len(s.precedence) > 0 {
-		doc.all[precedenceMark] = s.precedence
+		marked[precedenceMark] = s.precedence
 	}
-	if s.convert != nil || s.spec.Lists() != nil || len(s.precedence) > 0 {
+	if len(marked) == 0 {
+		return d, nil
+	}
+	doc, err := readEnvelope(data)
+	if err == nil {
+		maps.Copy(doc.all, marked)
 		d.Value, err = json.Marshal(doc.all)
 	}
 	return d, err

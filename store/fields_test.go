@@ -923,6 +923,18 @@ func TestADeclarationOfFieldsSparesWhatIsNotMeant(t *testing.T) {
 	})
 }
 
+// The name of a declarer is one that the label of it can have, and nothing is written under another.
+func TestFieldsAreDeclaredUnderANameThatALabelMayHave(t *testing.T) {
+	s := must[*disks](t)(store.New[diskSpec, struct{}](newMemory(t, nil), "disk", nil))
+	for _, by := range []string{"", "a\nb", "\xff", strings.Repeat("x", store.MaxLabel+1)} {
+		o := &disk{Meta: store.Meta{Name: "a"}, Spec: diskSpec{Size: 1}}
+		_, err := s.ApplyFields(t.Context(), o, by, true)
+		wantErr(t, fmt.Sprintf("the owner %.10q", by), err, store.ErrInvalid)
+		_, err = s.Get(t.Context(), o.Key())
+		wantErr(t, "what it declared", err, store.ErrNotFound)
+	}
+}
+
 // A declarer that disowns leaves the values as they are, for others to declare or to fill in; what another one declares
 // too stays that one's, and the next declaration of the first unsets nothing.
 //

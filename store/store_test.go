@@ -881,7 +881,9 @@ func TestOwnerOfNamesTheObjectThatIsStored(t *testing.T) {
 
 // Contexts that are made of one have their own guards, however many that has.
 func TestGuardsOfTwoContextsAreApart(t *testing.T) {
-	guard := func(name string) store.Compare { return store.Compare{Kind: "lease", Key: store.Key{Name: name}, Created: 1} }
+	guard := func(name string) store.Compare {
+		return store.Compare{Kind: "lease", Key: store.Key{Name: name}, Created: 1}
+	}
 	ctx := t.Context()
 	for n := range 10 {
 		a, b := store.WithGuard(ctx, guard("a")), store.WithGuard(ctx, guard("b"))
@@ -899,7 +901,11 @@ func TestOutcomeIsTheNewestWhateverTheClockSays(t *testing.T) {
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	for _, back := range []time.Duration{-time.Hour, 0, time.Hour} {
 		for _, made := range []bool{true, false} {
-			i := store.Intent{Pending: now, Succeeded: now.Add(back), Failed: now.Add(back)}.Resolved(made, now.Add(-time.Minute))
+			i := store.Intent{Pending: now, Succeeded: now.Add(back), Failed: now.Add(back)}
+			if i.Unresolved() != (back < 0) {
+				t.Errorf("with outcomes of %v after the create Unresolved is %v", back, i.Unresolved())
+			}
+			i = i.Resolved(made, now.Add(-time.Minute))
 			if i.Unresolved() || i.Succeeded.After(i.Failed) != made || i.Failed.After(i.Succeeded) == made {
 				t.Errorf("made %v, with outcomes of %v after the create: %+v", made, back, i)
 			}
