@@ -467,3 +467,22 @@ func TestWaitReadyGoesByTheSnapshotOfAWatchThatBeginsAgain(t *testing.T) {
 		wantErr(t, "of what has gone", <-result, store.ErrNotFound)
 	})
 }
+
+// Of an object whose last version the backend holds no longer the deletion is told all the same.
+func TestWatchTellsOfADeletionWithoutContent(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	gone := store.Change{Record: store.Record{Kind: "Bucket", Key: named("a").Key(), Revision: 4}, Deleted: true}
+	b := &scripted{Backend: newMemory(t, nil), end: cancel, script: []func(func(store.Batch, error) bool){func(yield func(store.Batch, error) bool) {
+		yield(store.Batch{Kind: store.BatchChanges, Revision: 4, Changes: []store.Change{gone}}, nil)
+	}}}
+	var seen []store.Event[bucketSpec, bucketStatus]
+	for e, err := range newBuckets(t, b, nil).Watch(ctx, 3) {
+		if err == nil {
+			seen = append(seen, e)
+		}
+	}
+	want := store.Event[bucketSpec, bucketStatus]{Kind: store.BatchChanges, Revision: 4, Key: gone.Key, Deleted: true}
+	if len(seen) != 1 || seen[0] != want {
+		t.Errorf("got %+v, want %+v", seen, want)
+	}
+}
