@@ -177,6 +177,7 @@ func TestTransactionAtTheBoundsOfItsValues(t *testing.T) {
 		"as much as may be":      {whole, nil},
 		"more":                   {append(slices.Clip(whole), value(1)), store.ErrInvalid},
 		"with an empty one":      {append(slices.Clip(whole), value(0)), nil},
+		"of nothing":             {[]store.Op{{Kind: "K", Key: store.Key{Name: "a"}, Put: store.Bytes(nil)}}, nil},
 		"with a deletion beside": {append(slices.Clip(whole), store.Op{Kind: "K", Key: store.Key{Name: "b"}}), nil},
 	} {
 		data, err := store.Txn{Ops: c.ops}.Encode()

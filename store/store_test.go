@@ -940,3 +940,44 @@ func (b *afterWhat) Watch(ctx context.Context, kind string, after store.Revision
 	b.after = append(b.after, after)
 	return b.Backend.Watch(ctx, kind, after)
 }
+
+// What is added to one of two copies is not added to the other, whatever room what they share has.
+func TestWhatIsAddedToACopyIsItsOwn(t *testing.T) {
+	var o bucket
+	o.Conditions, o.Finalizers = make([]store.Condition, 0, 8), make([]string, 0, 8)
+	guards := make([]store.Compare, 0, 8)
+	for n := range 3 {
+		var copies [2]bucket
+		var txns [2]store.Txn
+		for i := range copies {
+			name := fmt.Sprint(n, i)
+			copies[i] = o
+			copies[i].SetCondition(store.Condition{Type: name, Status: store.True})
+			copies[i].AddFinalizer(name)
+			guard := store.Compare{Kind: "lease", Key: store.Key{Name: name}, Created: 1}
+			txns[i] = must[store.Txn](t)(store.Txn{Guards: guards}.Prepare(store.WithGuard(t.Context(), guard)))
+		}
+		for i := range copies {
+			name := fmt.Sprint(n, i)
+			if c, f, g := copies[i].Conditions[n].Type, copies[i].Finalizers[n], txns[i].Guards[n].Key.Name; c != name || f != name || g != name {
+				t.Errorf("%s was added to what has %d: a condition %s, a finalizer %s, a guard of %s", name, n, c, f, g)
+			}
+		}
+		o.Conditions, o.Finalizers = append(o.Conditions, store.Condition{Type: fmt.Sprint(n)}), append(o.Finalizers, fmt.Sprint(n))
+		guards = append(guards, store.Compare{Kind: "lease", Key: store.Key{Name: fmt.Sprint(n)}, Created: 1})
+	}
+}
+
+// An object that a newer version has stored is not ready: what of it is not known here may differ.
+func TestObjectOfANewerVersionIsNotReady(t *testing.T) {
+	o := named("a")
+	o.Generation = 1
+	o.SetReady()
+	if !o.Ready() {
+		t.Error("an object that was set ready is not")
+	}
+	o.Newer = true
+	if o.Ready() {
+		t.Error("an object of a newer version is ready")
+	}
+}

@@ -307,3 +307,53 @@ func TestRankIsHowManyMembersAreOlder(t *testing.T) {
 		}
 	}
 }
+
+// A plan that is missing or out of date is written by the oldest member at once, and by each other in its turn,
+// unless the one before it has: also where what is held is what a plan would say, for a plan is to be in the store.
+func TestPlansAreWrittenInTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const ttl = 10 * time.Second
+		servers := []string{"z", "a", "m"}
+		c := census{plans: true, plan: plan{owner: []string{"", "", ""}, home: []string{"", "", ""}}}
+		for _, name := range servers {
+			c.seats = append(c.seats, seat{owner{note: note{Session: name, Rule: ruleLoads}}, bidder{name, 1}})
+		}
+		c.plan = c.next()
+		inTime := func(rank int, s *session, what string) {
+			t.Helper()
+			due, at, replaces := s.plan(c)
+			if want := time.Now().Add(time.Duration(rank) * ttl / 10); due == nil || !at.Equal(want) || replaces != c.planAt {
+				t.Errorf("%s, the session of rank %d: plan %v in %v, instead of %d; want one in %v", what, rank, due, time.Until(at), replaces, time.Until(want))
+			}
+		}
+		for rank, name := range servers {
+			s := &session{elector: &elector{divides: true, opts: Options{TTL: ttl}}, id: name}
+			c.planAt = 0
+			inTime(rank, s, "no plan is stored")
+			c.planAt = 7
+			if due, _, _ := s.plan(c); due != nil {
+				t.Errorf("a plan that is up to date is due: %v", due)
+			}
+			c.plan.owner[0], c.plan.owner[1] = "gone", "gone"
+			inTime(rank, s, "two servers are gone")
+			c.plan = c.next()
+		}
+		if due, _, _ := (&session{elector: &elector{divides: true}, id: "none"}).plan(census{plans: true, plan: c.plan}); due != nil {
+			t.Errorf("a session that the board does not show has a plan that is due: %v", due)
+		}
+	})
+}
+
+// Shards without an owner are given away the dearest first, so that the cheap ones even out what is left.
+func TestDearestShardsAreGivenAwayFirst(t *testing.T) {
+	quotas, _ := quotas([]bidder{{"a", 1}, {"b", 1}}, 5)
+	b := balance{plan: plan{owner: make([]string, 5), home: make([]string, 5)}, cost: []int64{1, 1, 2, 4, 8}, by: map[string]*burden{}}
+	for _, q := range quotas {
+		b.all = append(b.all, &burden{quota: q})
+		b.by[q.name] = b.all[len(b.all)-1]
+	}
+	b.place()
+	if one, other := b.all[0].load, b.all[1].load; one != 8 || other != 8 {
+		t.Errorf("two servers bear %d and %d, want 8 and 8", one, other)
+	}
+}

@@ -589,3 +589,54 @@ func TestServerThatLostItsLeaseDoesNotWaitForIt(t *testing.T) {
 		})
 	}
 }
+
+// refusesShards is a link on which the records of shards cannot be written, or removed, as long as it is on.
+type refusesShards struct {
+	*link
+	puts, removals atomic.Bool
+	tries          atomic.Int32
+}
+
+func (r *refusesShards) Commit(ctx context.Context, t store.Txn) (store.Revision, error) {
+	put := t.Ops[0].Put != nil
+	if strings.HasPrefix(t.Ops[0].Key.Name, "shard-") && (put && r.puts.Load() || !put && r.removals.Load()) {
+		r.tries.Add(1)
+		return 0, errFault
+	}
+	return r.link.Commit(ctx, t)
+}
+
+// A claim that the store refused is made again soon, and a server that stops asks a store that does not free one of
+// its shards for no other: each could take a timeout.
+func TestClaimsAreMadeAgainSoonAndReleasesAreNot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const shards = 4
+		b := newBackend(t)
+		defer b.Close()
+		r := &refusesShards{link: &link{FullBackend: b}}
+		r.puts.Store(true)
+		p, err := lease.NewSharded(r, "job", shards, &lease.Options{TTL: ttl, Server: "one", Logger: quiet})
+		s := startPlacement(t, r.link, "one", p, err, func(ctx context.Context, shard int) error {
+			<-ctx.Done()
+			time.Sleep(time.Duration(shard) * time.Second / 2) // they end one after the other
+			return nil
+		})
+		for r.tries.Load() == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(ttl/10 + time.Millisecond) // and so do those after it
+		r.puts.Store(false)
+		time.Sleep(ttl/10 + time.Millisecond)
+		for shard := range shards {
+			if _, held := p.Lease(shard).Held(); !held {
+				t.Errorf("shard %d is not held a tenth of a TTL after a claim that failed", shard)
+			}
+		}
+		r.tries.Store(0)
+		r.removals.Store(true)
+		s.end()
+		if n := r.tries.Load(); n != 1 {
+			t.Errorf("%d removals were tried, want one", n)
+		}
+	})
+}
