@@ -497,3 +497,26 @@ func TestApplyOfWhatAnotherDeletedSinceItsList(t *testing.T) {
 	}
 	wantNames(t, s, "b")
 }
+
+// unwritable is a backend that refuses each commit.
+type unwritable struct {
+	store.Backend
+	why   error
+	tries int
+}
+
+func (b *unwritable) Commit(context.Context, store.Txn) (store.Revision, error) {
+	b.tries++
+	return 0, b.why
+}
+
+// An error that each object of the set would meet ends an Apply with the first one; another one does not.
+func TestApplyEndsWhereNothingCanBeWritten(t *testing.T) {
+	for why, tries := range map[error]int{store.ErrFenced: 1, store.ErrUnguarded: 1, store.ErrClosed: 1, store.ErrUnknownOutcome: 3} {
+		b := &unwritable{Backend: newMemory(t, nil), why: why}
+		_, err := newBuckets(t, b, nil).Apply(t.Context(), declared("a", "b", "c"), "file", 0)
+		if wantErr(t, "Apply", err, why); b.tries != tries {
+			t.Errorf("%v: %d commits were tried, want %d", why, b.tries, tries)
+		}
+	}
+}

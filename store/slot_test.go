@@ -86,7 +86,7 @@ func TestBitmapHasABitForEachSlot(t *testing.T) {
 }
 
 // The watch of some slots is that of all without the changes of others; where the last of a
-// batch are dropped, progress tells how far it came. It ends with its reader, wherever that is.
+// batch are dropped, progress tells how far it came. Each batch counts what was dropped. It ends with its reader, wherever that is.
 func TestFilterSlotsShowsSomeSlotsAndEndsWithItsReader(t *testing.T) {
 	ours, theirs := store.Key{Name: "a"}, store.Key{Namespace: "a"}
 	var slots store.SlotSet
@@ -100,11 +100,11 @@ func TestFilterSlotsShowsSomeSlotsAndEndsWithItsReader(t *testing.T) {
 		return b
 	}
 	given := []store.Batch{
-		batch(store.BatchSnapshot, 3, ours, theirs), batch(store.BatchSnapshot, 3), batch(store.BatchSnapshotEnd, 3),
+		batch(store.BatchSnapshot, 3, ours, theirs), batch(store.BatchSnapshot, 3, theirs), batch(store.BatchSnapshot, 3), batch(store.BatchSnapshotEnd, 3),
 		batch(store.BatchChanges, 5, theirs, ours), batch(store.BatchChanges, 8, theirs, ours, theirs), batch(store.BatchChanges, 9, theirs), batch(store.BatchProgress, 10),
 	}
-	const want = "[snapshot 3 1, snapshot end 3 0, changes 5 1, changes 7 1, progress 8 0, progress 9 0, progress 10 0, 0 lost]"
-	for end := 1; end <= 8; end++ {
+	const want = "[snapshot 3 1-1, snapshot 3 0-1, snapshot end 3 0, changes 5 1-1, changes 7 1-2, progress 8 0, progress 9 0-1, progress 10 0, 0 lost]"
+	for end := 1; end <= 9; end++ {
 		var seen []string
 		sent := 0
 		for b, err := range store.FilterSlots(func(yield func(store.Batch, error) bool) {
@@ -116,6 +116,9 @@ func TestFilterSlotsShowsSomeSlotsAndEndsWithItsReader(t *testing.T) {
 			yield(store.Batch{}, errors.New("lost"))
 		}, slots) {
 			line := fmt.Sprint(b.Kind, " ", b.Revision, " ", len(b.Changes))
+			if b.Skipped > 0 {
+				line += fmt.Sprint("-", b.Skipped)
+			}
 			if err != nil {
 				line = fmt.Sprint(len(b.Changes), " ", err)
 			}
@@ -123,7 +126,7 @@ func TestFilterSlotsShowsSomeSlotsAndEndsWithItsReader(t *testing.T) {
 				break
 			}
 		}
-		if got := "[" + strings.Join(seen, ", ") + "]"; end == 8 && got != want || len(seen) != end {
+		if got := "[" + strings.Join(seen, ", ") + "]"; end == 9 && got != want || len(seen) != end {
 			t.Errorf("a reader that ends after %d sees %s of %d batches, want of all %s", end, got, sent, want)
 		}
 	}
