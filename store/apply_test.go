@@ -520,3 +520,27 @@ func TestApplyEndsWhereNothingCanBeWritten(t *testing.T) {
 		}
 	}
 }
+
+// What is declared no longer is deleted as it was when it was counted: not an object of a newer version, whose
+// declarer may be newer too, and not one that was written since, which may be declared again.
+func TestApplyDeletesOnlyWhatItCounted(t *testing.T) {
+	b := &swapping{Backend: newMemory(t, nil)}
+	newer := newBuckets(t, b, &store.Options[bucketSpec, bucketStatus]{Version: 2})
+	must[store.Applied](t)(newer.Apply(t.Context(), declared("newer"), "file", 0))
+	s := newBuckets(t, b, nil)
+	since := named("since")
+	since.Labels = map[string]string{store.LabelOwner: "file"}
+	must[*bucket](t)(s.Create(t.Context(), since))
+	b.act = func() {
+		o := stored(t, s, since)
+		o.Status.ARN = "arn"
+		must[*bucket](t)(s.UpdateStatus(t.Context(), o))
+	}
+	did, err := s.Apply(t.Context(), nil, "file", 2)
+	wantErr(t, "of a newer version", err, store.ErrNewer)
+	wantErr(t, "of what was written since", err, store.ErrConflict)
+	if did != (store.Applied{}) {
+		t.Errorf("it did %+v", did)
+	}
+	wantNames(t, s, "newer", "since")
+}

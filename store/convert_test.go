@@ -442,3 +442,17 @@ func TestRewriteEndsWhereNoListComesFurther(t *testing.T) {
 		t.Errorf("%d were rewritten, error %v, after %d lists; want those of the first page, ErrCompacted, and 3", did, err, b.lists)
 	}
 }
+
+// An object whose new form cannot be stored is left and named, and the others are rewritten.
+func TestRewriteLeavesWhatCannotBeStoredInTheNewForm(t *testing.T) {
+	s := newBuckets(t, fiveOld(t), &store.Options[bucketSpec, bucketStatus]{Version: 2, Convert: []store.Conversion{func(o map[string]any) error {
+		if meta, ok := o["meta"].(map[string]any); ok && meta["uid"] == "u2" {
+			o["spec"] = map[string]any{"region": strings.Repeat("x", store.MaxValue)}
+		}
+		return nil
+	}}})
+	did, err := store.Rewrite(t.Context(), s)
+	if wantErr(t, "of what is too long", err, store.ErrInvalid); did != 4 || !strings.Contains(fmt.Sprint(err), "old2") || strings.Contains(fmt.Sprint(err), "old3") {
+		t.Errorf("%d were rewritten, error %.300v, want 4, and the one that is too long named", did, err)
+	}
+}

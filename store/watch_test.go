@@ -486,3 +486,28 @@ func TestWatchTellsOfADeletionWithoutContent(t *testing.T) {
 		t.Errorf("got %+v, want %+v", seen, want)
 	}
 }
+
+// The deletion of an object has the revision of its end, and what others hold of the object keeps its own.
+func TestDeletionLeavesTheLastVersionAsItIs(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *buckets) {
+		o := must[*bucket](t)(s.Create(t.Context(), named("a")))
+		var last *bucket
+		for e, err := range s.Watch(t.Context(), 0) {
+			switch {
+			case err != nil:
+				t.Fatal(err)
+			case e.Kind == store.BatchSnapshotEnd:
+				if err := s.Delete(t.Context(), o); err != nil {
+					t.Fatal(err)
+				}
+			case !e.Deleted:
+				last = e.Object
+			default:
+				if last.Revision != o.Revision || e.Object.Revision != e.Revision || e.Revision <= o.Revision {
+					t.Errorf("an object of revision %d is of %d, and deleted at %d of %d", o.Revision, last.Revision, e.Revision, e.Object.Revision)
+				}
+				return
+			}
+		}
+	})
+}
