@@ -738,6 +738,47 @@ func TestLogThatEndsTooEarlyIsRefused(t *testing.T) {
 	}
 }
 
+// What the accounting of a file says has to be true, of the number of its records too, and so has what each of them
+// and each lease says.
+//
+// promise S1
+func TestFileWhoseAccountingIsWrongIsRefused(t *testing.T) {
+	withState := func(tx *bolt.Tx, change func(st *state) error) error {
+		st, err := parseState(tx.Bucket(bucketMeta).Get(keyState))
+		return errors.Join(err, change(&st), tx.Bucket(bucketMeta).Put(keyState, st.encode()))
+	}
+	for what, damage := range map[string]func(tx *bolt.Tx) error{
+		"one record more is counted": func(tx *bolt.Tx) error {
+			return withState(tx, func(st *state) error { st.count++; return nil })
+		},
+		"a record is of a later revision than the objects": func(tx *bolt.Tx) error {
+			return withState(tx, func(st *state) error {
+				return applyRows(tx.Bucket(bucketObjects), map[address]*row{addressOf("k", store.Key{Name: "a"}): {created: 1, revision: 2}}, st)
+			})
+		},
+		"a lease has no time": func(tx *bolt.Tx) error {
+			return tx.Bucket(bucketLeases).Put(leaseKey(1), sealed(leaseKey(1), []byte{0}))
+		},
+		"a lease is damaged": func(tx *bolt.Tx) error { return tx.Bucket(bucketLeases).Put(leaseKey(1), []byte("damaged")) },
+		"a lease has a key of another length": func(tx *bolt.Tx) error {
+			return tx.Bucket(bucketLeases).Put([]byte("id"), sealed([]byte("id"), []byte{1}))
+		},
+	} {
+		path := newPath(t)
+		b := open(t, path, nil)
+		commit(t, b, put("a", "1"), put("b", "1"))
+		closeNow(t, b)
+		closeNow(t, open(t, path, nil)) // brings the objects up to date
+		alter(t, path, damage)
+		if b, err := Open(path); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("%s: Open returned %v, want ErrCorrupt", what, err)
+			if err == nil {
+				closeNow(t, b.(*backend))
+			}
+		}
+	}
+}
+
 // alter makes a commit of its own in a file that is not open.
 func alter(t *testing.T, path string, change func(tx *bolt.Tx) error) {
 	t.Helper()

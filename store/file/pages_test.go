@@ -99,15 +99,27 @@ func TestPagesThatLookWholeAreRefused(t *testing.T) {
 		}
 	}
 	whole := written(t)
-	twice, beyond := 0, 0
+	twice, beyond, buckets := 0, 0, 0
 	for _, id := range pagesInUse(t, whole) {
 		data := bytes.Clone(whole)
 		at := data[int(id)*page:][:page]
+		order.PutUint32(at[12:], 1<<20)
+		refused("a page that goes on behind the last one", data)
+		order.PutUint32(at[12:], order.Uint32(whole[int(id)*page+12:]))
 		switch order.Uint16(at[8:]) {
 		case flagLeaf:
 			keys, err := elements(id, at, 4)
 			if err != nil {
 				t.Fatal(err)
+			}
+			for _, k := range keys {
+				if k.flags&flagBucket != 0 && len(k.value) == bucketSize {
+					root := order.Uint64(k.value)
+					order.PutUint64(k.value, 0)
+					refused("a bucket that lies right here, and has no page", data)
+					order.PutUint64(k.value, root)
+					buckets++
+				}
 			}
 			if len(keys) > 1 && len(keys[0].key) == len(keys[1].key) {
 				copy(keys[0].key, keys[1].key)
@@ -128,10 +140,19 @@ func TestPagesThatLookWholeAreRefused(t *testing.T) {
 			order.PutUint64(child, behind)
 			refused("a page behind the last one", data)
 			beyond++
+			data = bytes.Clone(whole)
+			keys, err := elements(id, data[int(id)*page:][:page], 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(keys) > 1 && len(keys[0].key) == len(keys[1].key) {
+				copy(keys[0].key, keys[1].key)
+				refused("a branch with a key twice", data)
+			}
 		}
 	}
-	if twice == 0 || beyond == 0 {
-		t.Errorf("%d leaves and %d branches were altered: this shows nothing", twice, beyond)
+	if twice == 0 || beyond == 0 || buckets == 0 {
+		t.Errorf("%d leaves, %d branches and %d buckets were altered: this shows nothing", twice, beyond, buckets)
 	}
 
 	path := filepath.Join(t.TempDir(), "x.db")
