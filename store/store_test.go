@@ -884,15 +884,21 @@ func TestGuardsOfTwoContextsAreApart(t *testing.T) {
 	guard := func(name string) store.Compare {
 		return store.Compare{Kind: "lease", Key: store.Key{Name: name}, Created: 1}
 	}
-	ctx := t.Context()
+	var having func(n int) context.Context
+	having = func(n int) context.Context {
+		if n == 0 {
+			return t.Context()
+		}
+		return store.WithGuard(having(n-1), guard(fmt.Sprint(n)))
+	}
 	for n := range 10 {
+		ctx := having(n)
 		a, b := store.WithGuard(ctx, guard("a")), store.WithGuard(ctx, guard("b"))
 		for name, of := range map[string]context.Context{"a": a, "b": b} {
 			if got := store.Guards(of); len(got) != n+1 || got[n] != guard(name) {
 				t.Errorf("%d guards and %s are %v", n, name, got)
 			}
 		}
-		ctx = store.WithGuard(ctx, guard(fmt.Sprint(n)))
 	}
 }
 
