@@ -152,3 +152,14 @@ func TestDamagedDeclarationIsAnError(t *testing.T) {
 		t.Errorf("whole it is stored as %s, error %v", next, err)
 	}
 }
+
+// What a declaration changes is stored in its version, where an earlier one differs in nothing but new fields.
+func TestDeclarationOverAnEarlierVersionIsOfItsOwn(t *testing.T) {
+	s := newBuckets(t, newMemory(t, nil), &store.Options[bucketSpec, bucketStatus]{Version: 2})
+	d := must[store.Declaration](t)(s.Declaration(named("a")))
+	const stored = `{"schema":1,"meta":{"namespace":"prod","name":"a","uid":"u","generation":1},"spec":{"region":"eu-9"},"status":{}}`
+	now := string(must[[]byte](t)(d.Over([]byte(stored))))
+	if !strings.Contains(now, `"schema":2`) || !strings.Contains(now, `"eu-1"`) || !strings.Contains(now, `"uid":"u"`) {
+		t.Errorf("it is stored as %s", now)
+	}
+}
