@@ -155,11 +155,10 @@ func (b *batcher) takeLocked() []*member {
 			rest = append(rest, b.queue[i:]...)
 			break
 		}
-		if fits := m.fits(b.touched); len(batch) > 0 && !fits {
+		if !m.fits(b.touched) {
 			// What comes after it may still go before it: concurrent Commits
 			// have no order, and a caller waits for one before it makes the next.
 			rest = append(rest, m)
-			m.touch(b.touched)
 			continue
 		}
 		m.touch(b.touched)

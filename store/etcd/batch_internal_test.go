@@ -3,6 +3,7 @@ package etcd
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +11,8 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/tendhq/tend/store"
 )
@@ -157,5 +160,62 @@ func TestReadOfARevisionThatIsNotThereIsCompacted(t *testing.T) {
 	}
 	if err := b.readFailed(t.Context(), rpctypes.ErrNoLeader); errors.Is(err, store.ErrCompacted) {
 		t.Errorf("an election is %v", err)
+	}
+}
+
+// A Commit whose caller gives up in the moment in which it is answered has its answer: its outcome is known.
+func TestCommitThatIsGivenUpAsItIsAnsweredHasItsAnswer(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	refused := errors.New("refused")
+	for _, want := range []error{nil, refused} {
+		m := &member{done: make(chan struct{})}
+		m.answer(nil, nil, want)
+		if err := new(batcher).withdraw(ctx, m); !errors.Is(err, want) || errors.Is(err, store.ErrUnknownOutcome) {
+			t.Errorf("the answer was %v, and the Commit says %v", want, err)
+		}
+	}
+}
+
+// A transaction without writes reads: any member would answer one that asks for nothing from what it has heard of.
+func TestTransactionWithoutWritesAsksTheLeader(t *testing.T) {
+	m, err := new(backend).member(store.Txn{If: []store.Compare{{Kind: "thing", Key: store.Key{Name: "a"}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(m.req.Success) != 1 || m.req.Success[0].GetRequestRange() == nil || m.req.Success[0].GetRequestRange().Serializable {
+		t.Errorf("the request does %v, want one linearizable read", m.req.Success)
+	}
+}
+
+// A read that is too large is made again with less until it asks for one record, and one that is late twice, if
+// a list would begin again otherwise.
+func TestReadThatFailsForItsSizeAsksForLess(t *testing.T) {
+	large, late, other := status.Error(codes.ResourceExhausted, ""), context.DeadlineExceeded, errors.New("other")
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, c := range []struct {
+		name  string
+		ctx   context.Context
+		again bool
+		err   error
+		want  []int // what the tries after the first ask for
+	}{
+		{"too large", t.Context(), false, large, []int{25, 6, 1}},
+		{"too many operations", t.Context(), false, rpctypes.ErrTooManyOps, []int{25, 6, 1}},
+		{"late", t.Context(), true, late, []int{25, 6}},
+		{"late, says the server", t.Context(), true, status.Error(codes.DeadlineExceeded, ""), []int{25, 6}},
+		{"late at the beginning of a list", t.Context(), false, late, nil},
+		{"another error", t.Context(), true, other, nil},
+		{"of a caller that is gone", gone, true, large, nil},
+	} {
+		p := portion{n: 100, again: c.again}
+		var got []int
+		for p.less(c.ctx, c.err) {
+			got = append(got, p.n)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: asked for %v, want %v", c.name, got, c.want)
+		}
 	}
 }

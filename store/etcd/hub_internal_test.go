@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
@@ -214,5 +215,108 @@ func TestBatchesThatAWatcherHasStayWhenTheHubRewinds(t *testing.T) {
 		if want := store.Revision(i + 2); batch.Revision != want {
 			t.Errorf("a batch became one of revision %d, it was of %d", batch.Revision, want)
 		}
+	}
+}
+
+// answering is a client of a cluster that gives each read these answers, without a connection.
+func answering(t *testing.T, header *pb.ResponseHeader, records ...*mvccpb.KeyValue) *clientv3.Client {
+	t.Helper()
+	answer := func(_ context.Context, _ string, req, reply any, _ *grpc.ClientConn, _ grpc.UnaryInvoker, _ ...grpc.CallOption) error {
+		switch reply := reply.(type) {
+		case *pb.RangeResponse:
+			reply.Header = header
+			for _, kv := range records {
+				if string(kv.Key) == string(req.(*pb.RangeRequest).Key) {
+					reply.Kvs = append(reply.Kvs, kv)
+				}
+			}
+		case *pb.StatusResponse:
+			reply.Version = "3.6.0"
+		}
+		return nil
+	}
+	c, err := clientv3.New(clientv3.Config{Endpoints: []string{"127.0.0.1:1"}, DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(answer)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// A store that does not continue what a hub has seen is another: it is at an earlier revision, also if the hub
+// reads again from before that, or it is of another cluster, or has another record where the last change was.
+//
+// promise S2.
+func TestStoreThatDoesNotContinueWhatWasSeenIsAnother(t *testing.T) {
+	const path = "/tend/thing//a"
+	last := store.Record{Kind: "thing", Key: store.Key{Name: "a"}, Created: 5, Revision: 9, Bytes: []byte("v")}
+	same := &mvccpb.KeyValue{Key: []byte(path), CreateRevision: 5, ModRevision: 9, Value: []byte("v")}
+	for _, c := range []struct {
+		name     string
+		revision int64
+		cluster  uint64
+		there    *mvccpb.KeyValue
+		another  bool
+	}{
+		{"as it was", 10, 7, same, false},
+		{"it went on", 20, 7, same, false},
+		{"it is behind what was seen", 9, 7, same, true},
+		{"it is behind where the hub reads on", 5, 7, same, true},
+		{"another cluster", 20, 8, same, true},
+		{"without the last change", 20, 7, nil, true},
+		{"with another value", 20, 7, &mvccpb.KeyValue{Key: []byte(path), CreateRevision: 5, ModRevision: 9, Value: []byte("w")}, true},
+	} {
+		b := &backend{ctx: t.Context(), opts: Options{Prefix: "/tend", Timeout: time.Minute}, health: &health{ill: make(map[*hub]*store.UnavailableError)}}
+		h := newHub(b, "thing")
+		h.opened, h.cluster, h.head, h.top, h.last = true, 7, 6, 10, store.Change{Record: last}
+		h.alarm = time.NewTimer(time.Hour)
+		records := []*mvccpb.KeyValue{c.there}
+		if c.there == nil {
+			records = nil
+		}
+		b.client = answering(t, &pb.ResponseHeader{Revision: c.revision, ClusterId: c.cluster}, records...)
+		if err := h.position(t.Context(), b.client); err != nil {
+			t.Fatal(err)
+		}
+		if another := h.epoch == 1; another != c.another || another && h.head != store.Revision(c.revision) || !another && h.head != 6 {
+			t.Errorf("%s: another store %v, want %v; the hub reads on after %d", c.name, another, c.another, h.head)
+		}
+		h.alarm.Stop()
+	}
+}
+
+// A hub has got to a revision only in the cluster that it watches: another one may be further.
+func TestRevisionOfAnotherClusterIsNotReached(t *testing.T) {
+	b := &backend{ctx: t.Context(), opts: Options{Prefix: "/tend", Timeout: time.Minute}}
+	h := newHub(b, "thing")
+	h.cluster = 7
+	for _, c := range []struct {
+		revision int64
+		cluster  uint64
+		want     bool
+	}{{9, 7, false}, {10, 7, true}, {11, 7, true}, {11, 8, false}} {
+		b.client = answering(t, &pb.ResponseHeader{Revision: c.revision, ClusterId: c.cluster})
+		if got, err := h.reached(t.Context(), 10); err != nil || got != c.want {
+			t.Errorf("revision 10 is reached by cluster %d at %d: %v, %v; want %v", c.cluster, c.revision, got, err, c.want)
+		}
+	}
+}
+
+// What a snapshot showed is of the history in which it began: one of before a restart says nothing of the new one.
+func TestSnapshotOfALostHistoryIsNotWhatWasSeenLast(t *testing.T) {
+	h := newHub(&backend{}, "thing")
+	records := []store.Record{{Revision: 4}, {Revision: 9}, {Revision: 7}}
+	h.restartLocked(3)
+	h.saw(0, records)
+	if h.last.Revision != 0 {
+		t.Errorf("a snapshot of the history before left revision %d", h.last.Revision)
+	}
+	h.saw(1, records)
+	if h.last.Revision != 9 {
+		t.Errorf("a snapshot left revision %d, want that of its newest record, 9", h.last.Revision)
+	}
+	h.saw(1, []store.Record{{Revision: 8}})
+	if h.last.Revision != 9 {
+		t.Errorf("an older one left revision %d, want 9", h.last.Revision)
 	}
 }

@@ -146,3 +146,23 @@ func TestLeaseIsNotShorterThanWasAskedFor(t *testing.T) {
 		t.Errorf("a lease of 90.001 s has %v s, error %v, want 91", there.GrantedTTL, err)
 	}
 }
+
+// That a lease is gone is the whole answer: no other member is asked.
+func TestRenewalOfALeaseThatIsGoneAsksOnce(t *testing.T) {
+	var asked atomic.Int64
+	count := func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, o ...grpc.CallOption) (grpc.ClientStream, error) {
+		asked.Add(1)
+		return open(ctx, desc, cc, method, o...)
+	}
+	b, err := etcd.New(clientv3.Config{
+		Endpoints: []string{server}, DialTimeout: 5 * time.Second,
+		DialOptions: []grpc.DialOption{grpc.WithChainStreamInterceptor(count)},
+	}, &etcd.Options{Prefix: newPrefix(), Timeout: patience})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	if err := b.Renew(t.Context(), 12345); !errors.Is(err, store.ErrLeaseGone) || asked.Load() != 1 {
+		t.Errorf("Renew of a lease that is gone: %v after %d questions, want ErrLeaseGone after one", err, asked.Load())
+	}
+}

@@ -127,7 +127,7 @@ func (s *space) judge(status *pb.StatusResponse, compacted bool, now time.Time) 
 	if s.mark = max(s.mark, 1); compacted {
 		s.mark, s.marked = status.Header.Revision, now
 	}
-	if s.mark > 1 && now.Sub(s.marked) < longestRetention {
+	if now.Sub(s.marked) < longestRetention {
 		return nil
 	}
 	w := &fullError{place: s.b.health.place, used: status.DbSizeInUse, quota: status.DbSizeQuota, since: s.marked}

@@ -1,6 +1,8 @@
 package etcd
 
 import (
+	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -42,5 +44,26 @@ func TestClusterThatIsNoLongerCompactedWarnsAfterADay(t *testing.T) {
 		if got == nil || !strings.Contains(got.Error(), step.want) {
 			t.Errorf("%s: %v, want a warning with %q", step.what, got, step.want)
 		}
+	}
+}
+
+// A warning stands, and is looked at every minute, until a look shows that it has ended: what could not be found
+// out changes neither. It is logged once.
+func TestWarningStandsUntilALookShowsItsEnd(t *testing.T) {
+	var said strings.Builder
+	s := &space{b: &backend{health: &health{place: "here"}}}
+	log := slog.New(slog.NewTextHandler(&said, nil))
+	w, silent := &fullError{place: "here"}, errors.New("no answer")
+	for i, step := range []struct {
+		w    *fullError
+		err  error
+		want bool
+	}{{nil, silent, false}, {nil, nil, false}, {w, nil, true}, {nil, silent, true}, {w, nil, true}, {nil, nil, false}, {nil, silent, false}, {w, nil, true}} {
+		if got := s.note(step.w, step.err, log); got != step.want || (s.warning.Load() != nil) != step.want {
+			t.Errorf("after look %d there is a warning: %v, want %v", i, got, step.want)
+		}
+	}
+	if began, ended := strings.Count(said.String(), "level=WARN"), strings.Count(said.String(), "level=INFO"); began != 2 || ended != 1 {
+		t.Errorf("%d lines of its begin and %d of its end, want 2 and 1:\n%s", began, ended, said.String())
 	}
 }

@@ -162,14 +162,13 @@ func (q *batcher) takeLocked() []*member {
 			rest = append(rest, q.queue[i:]...)
 			break
 		}
-		fits := len(batch) == 0 || m.fits(q.touched)
-		m.touch(q.touched)
-		if !fits {
+		if !m.fits(q.touched) {
 			// What comes after it may still go before it: concurrent Commits have no
 			// order, and a caller waits for one before it makes the next.
 			rest = append(rest, m)
 			continue
 		}
+		m.touch(q.touched)
 		batch = append(batch, m)
 		size += m.size
 	}
