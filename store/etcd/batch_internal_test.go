@@ -219,3 +219,68 @@ func TestReadThatFailsForItsSizeAsksForLess(t *testing.T) {
 		}
 	}
 }
+
+// Members of one request are judged by the state before it: those share one that only read what both of them touch.
+// One of which a record is written that it reads, a guard for instance, would go behind the write and count all the same.
+func TestCommitsShareARequestThatWriteNothingTheOtherTouches(t *testing.T) {
+	at := func(kind, space, name string) store.Compare { return store.Compare{Kind: kind, Key: store.Key{Namespace: space, Name: name}} }
+	a, otherKind, otherSpace := at("thing", "", "a"), at("other", "", "a"), at("thing", "space", "a")
+	own := func(name string, t store.Txn) store.Txn {
+		t.Ops = append(t.Ops, store.Op{Kind: "thing", Key: store.Key{Name: name}})
+		return t
+	}
+	read, guard := store.Txn{If: []store.Compare{a}}, store.Txn{Guards: []store.Compare{a}}
+	write := store.Txn{Ops: []store.Op{{Kind: a.Kind, Key: a.Key}}}
+	for _, c := range []struct {
+		name          string
+		first, second store.Txn
+		share         bool
+	}{
+		{"both read it", own("1", read), own("2", guard), true},
+		{"the second reads what the first writes", write, own("2", read), false},
+		{"the second is guarded by what the first writes", write, own("2", guard), false},
+		{"the first reads what the second writes", own("1", read), write, false},
+		{"the first is guarded by what the second writes", own("1", guard), write, false},
+		{"both write it", write, write, false},
+		{"of another kind", write, own("2", store.Txn{If: []store.Compare{otherKind}}), true},
+		{"in another namespace", write, own("2", store.Txn{If: []store.Compare{otherSpace}}), true},
+	} {
+		b := &batcher{most: 10, bytes: 1000, touched: make(map[address]bool)}
+		b.queue = []*member{{txn: c.first}, {txn: c.second}}
+		if n := len(b.takeLocked()); (n == 2) != c.share || n+len(b.queue) != 2 {
+			t.Errorf("%s: %d leave together and %d wait, want that they share: %v", c.name, n, len(b.queue), c.share)
+		}
+	}
+}
+
+// What waits leaves in its order, and as much of it together as the bounds allow: at least one.
+func TestQueueLeavesInItsOrderAndWithinTheBounds(t *testing.T) {
+	b := &batcher{most: 3, bytes: 100, touched: make(map[address]bool)}
+	for i, size := range []int{10, 10, 10, 10, 90, 1, 500, 60, 40, 1} {
+		b.queue = append(b.queue, &member{
+			txn: store.Txn{Ops: []store.Op{{Kind: "thing", Key: store.Key{Name: string(rune('a' + i))}}}}, size: size, ops: 1,
+		})
+	}
+	var got []string
+	for len(b.queue) > 0 {
+		names := ""
+		for _, m := range b.takeLocked() {
+			names += m.txn.Ops[0].Key.Name
+		}
+		got = append(got, names)
+	}
+	if want := []string{"abc", "de", "f", "g", "hi", "j"}; !slices.Equal(got, want) {
+		t.Errorf("together leave %q, want %q", got, want)
+	}
+}
+
+// etcd counts the members of a request and the operations of the largest together.
+func TestRequestHasNoMoreOperationsThanEtcdTakes(t *testing.T) {
+	b := &batcher{most: 120, bytes: 1000, touched: make(map[address]bool)}
+	for i := range 40 {
+		b.queue = append(b.queue, &member{txn: store.Txn{Ops: []store.Op{{Kind: "thing", Key: store.Key{Name: string(rune('a' + i))}}}}, ops: 100})
+	}
+	if n := len(b.takeLocked()); n != maxTxnOps-100 {
+		t.Errorf("%d members of 100 operations leave together, want %d", n, maxTxnOps-100)
+	}
+}

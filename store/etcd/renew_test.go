@@ -99,32 +99,50 @@ func TestRenewalsGoOnBesideAMemberThatHangs(t *testing.T) {
 	}
 }
 
-// Of the members that are asked for a renewal one hangs and one was deposed: what the third says counts.
+// Of the members that are asked for a renewal one hangs. What another says counts: one that was deposed says
+// nothing, and the third is asked; that the lease is gone is the answer, and is not waited with.
 //
-// promise L2. Negative control: mutant "the first answer to a renewal counts, whatever it is".
+// promise L2. Negative controls: mutant "the first answer to a renewal counts, whatever it is", and with the end
+// of a lease taken for an answer only if no other is awaited.
 func TestRenewalCountsIfOneMemberAnswersIt(t *testing.T) {
-	var reads atomic.Int64
-	differ := func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, o ...grpc.CallOption) error {
-		read, ok := reply.(*pb.RangeResponse)
-		if !ok {
-			return invoke(ctx, method, req, reply, cc, o...)
-		}
-		n := reads.Add(1)
-		if n == 1 {
-			<-ctx.Done()
-			return ctx.Err()
-		}
-		err := invoke(ctx, method, req, reply, cc, o...)
-		if n == 2 && err == nil {
-			read.Header.RaftTerm++
-		}
-		return err
-	}
-	b, id := grantThrough(t, differ)
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
-	defer cancel()
-	if err := b.Renew(ctx, id); err != nil || reads.Load() != 3 {
-		t.Errorf("the renewal = %v after %d answers, want it to count by the third", err, reads.Load())
+	for name, c := range map[string]struct {
+		gone  bool // the lease, when the second is asked
+		want  error
+		reads int64
+	}{"deposed": {false, nil, 3}, "gone": {true, store.ErrLeaseGone, 1}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var reads, id atomic.Int64
+			revoke := open(t, etcd.Options{}).Revoke
+			differ := func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, o ...grpc.CallOption) error {
+				read, ok := reply.(*pb.RangeResponse)
+				if !ok {
+					return invoke(ctx, method, req, reply, cc, o...)
+				}
+				n := reads.Add(1)
+				if n == 1 {
+					if c.gone {
+						if err := revoke(ctx, store.LeaseID(id.Load())); err != nil {
+							t.Error(err)
+						}
+					}
+					<-ctx.Done()
+					return ctx.Err()
+				}
+				err := invoke(ctx, method, req, reply, cc, o...)
+				if n == 2 && err == nil {
+					read.Header.RaftTerm++
+				}
+				return err
+			}
+			b, lease := grantThrough(t, differ)
+			id.Store(int64(lease))
+			ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+			defer cancel()
+			if err := b.Renew(ctx, lease); !errors.Is(err, c.want) || reads.Load() != c.reads {
+				t.Errorf("the renewal = %v after %d reads, want %v after %d", err, reads.Load(), c.want, c.reads)
+			}
+		})
 	}
 }
 
@@ -144,25 +162,5 @@ func TestLeaseIsNotShorterThanWasAskedFor(t *testing.T) {
 	there, err := client.TimeToLive(t.Context(), clientv3.LeaseID(id))
 	if err != nil || there.GrantedTTL != 91 {
 		t.Errorf("a lease of 90.001 s has %v s, error %v, want 91", there.GrantedTTL, err)
-	}
-}
-
-// That a lease is gone is the whole answer: no other member is asked.
-func TestRenewalOfALeaseThatIsGoneAsksOnce(t *testing.T) {
-	var asked atomic.Int64
-	count := func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, o ...grpc.CallOption) (grpc.ClientStream, error) {
-		asked.Add(1)
-		return open(ctx, desc, cc, method, o...)
-	}
-	b, err := etcd.New(clientv3.Config{
-		Endpoints: []string{server}, DialTimeout: 5 * time.Second,
-		DialOptions: []grpc.DialOption{grpc.WithChainStreamInterceptor(count)},
-	}, &etcd.Options{Prefix: newPrefix(), Timeout: patience})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer b.Close()
-	if err := b.Renew(t.Context(), 12345); !errors.Is(err, store.ErrLeaseGone) || asked.Load() != 1 {
-		t.Errorf("Renew of a lease that is gone: %v after %d questions, want ErrLeaseGone after one", err, asked.Load())
 	}
 }
