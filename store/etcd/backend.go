@@ -325,8 +325,7 @@ func (b *backend) Renew(ctx context.Context, id store.LeaseID) error {
 	}
 	defer cancel()
 	by, _ := ctx.Deadline()
-	next := time.NewTicker(max(time.Until(by)/renewals, time.Millisecond))
-	defer next.Stop()
+	next := time.Tick(max(time.Until(by)/renewals, time.Millisecond))
 	answer := make(chan error, renewals)
 	open := 0 // renewals without an answer
 	for n := 0; ; n++ {
@@ -339,7 +338,7 @@ func (b *backend) Renew(ctx context.Context, id store.LeaseID) error {
 			if open--; err == nil || errors.Is(err, store.ErrLeaseGone) || open == 0 {
 				return err
 			}
-		case <-next.C:
+		case <-next:
 		}
 	}
 }

@@ -6,9 +6,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
 
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/etcd"
@@ -82,6 +87,58 @@ func TestCommitsThatInvalidateEachOtherNeverBothSucceed(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+	}
+}
+
+// What arrives while the requests that may be under way are under way goes out together: 2 requests are under way
+// and 32 Commits in one, unless the options say otherwise.
+func TestCommitsThatWaitShareRequests(t *testing.T) {
+	const waiting = 40
+	for name, c := range map[string]struct {
+		o        *etcd.Options
+		inFlight int
+		requests int64 // all of them
+	}{
+		"by default":     {&etcd.Options{}, 2, 2 + 2},
+		"none":           {(&etcd.Options{}).SetBatch(1), 2, 2 + waiting},
+		"ten":            {(&etcd.Options{}).SetBatch(10).SetInFlight(1), 1, 1 + 4},
+		"more in flight": {(&etcd.Options{}).SetInFlight(3), 3, 3 + 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var requests atomic.Int64
+			answered := make(chan struct{})
+			hold := func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, o ...grpc.CallOption) error {
+				if strings.HasSuffix(method, "/Txn") {
+					requests.Add(1)
+					<-answered
+				}
+				return invoke(ctx, method, req, reply, cc, o...)
+			}
+			c.o.Prefix, c.o.Timeout = newPrefix(), patience
+			opened, err := etcd.New(clientv3.Config{Endpoints: []string{server}, DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(hold)}}, c.o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer opened.Close()
+			b := opened.(*etcd.Backend)
+			var all sync.WaitGroup
+			for i := range c.inFlight + waiting {
+				all.Go(func() {
+					if err := putBytes(t, b, fmt.Sprint(i), nil); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			waitFor(t, func() bool { return b.Queued() == waiting })
+			if n := b.InFlight(); n != c.inFlight {
+				t.Errorf("%d requests are under way, want %d", n, c.inFlight)
+			}
+			close(answered)
+			all.Wait()
+			if n := requests.Load(); n != c.requests {
+				t.Errorf("%d Commits are made with %d requests, want %d", c.inFlight+waiting, n, c.requests)
+			}
+		})
 	}
 }
 

@@ -214,10 +214,8 @@ func beforeReopening(failures int) time.Duration {
 // pause waits for d, or until ctx ends. It is not the root module's internal/sleep,
 // because the two modules have versions of their own.
 func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
-	case <-t.C:
+	case <-time.After(d):
 	case <-ctx.Done():
 	}
 }

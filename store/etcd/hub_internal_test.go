@@ -12,6 +12,7 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -318,5 +319,50 @@ func TestSnapshotOfALostHistoryIsNotWhatWasSeenLast(t *testing.T) {
 	h.saw(1, []store.Record{{Revision: 8}})
 	if h.last.Revision != 9 {
 		t.Errorf("an older one left revision %d, want 9", h.last.Revision)
+	}
+}
+
+// What a stream says moves the hub on, and what it cannot have said after what was seen ends it.
+func TestStreamThatGoesBackEnds(t *testing.T) {
+	header := func(revision int64, cluster uint64) *pb.ResponseHeader {
+		return &pb.ResponseHeader{Revision: revision, ClusterId: cluster}
+	}
+	put := func(at int64) []*clientv3.Event {
+		return []*clientv3.Event{{Kv: &mvccpb.KeyValue{Key: []byte("/tend/thing//a"), ModRevision: at}}}
+	}
+	for _, c := range []struct {
+		name   string
+		resp   clientv3.WatchResponse
+		goesOn bool
+		why    error
+		head   store.Revision
+	}{
+		{"created", clientv3.WatchResponse{Header: header(20, 7), Created: true}, true, nil, 10},
+		{"progress", clientv3.WatchResponse{Header: header(12, 7)}, true, nil, 12},
+		{"progress to where it is", clientv3.WatchResponse{Header: header(10, 7)}, true, nil, 10},
+		{"progress to before that", clientv3.WatchResponse{Header: header(9, 7)}, false, errBack, 10},
+		{"a change", clientv3.WatchResponse{Header: header(12, 7), Events: put(11)}, true, nil, 11},
+		{"a change that was seen", clientv3.WatchResponse{Header: header(12, 7), Events: put(10)}, false, errBack, 10},
+		{"another cluster", clientv3.WatchResponse{Header: header(12, 8), Events: put(11)}, false, errBack, 10},
+		{"compacted", clientv3.WatchResponse{Header: header(20, 7), CompactRevision: 15, Canceled: true}, false, nil, 15},
+		{"compacted before", clientv3.WatchResponse{Header: header(20, 7), CompactRevision: 5, Canceled: true}, false, nil, 10},
+		{"ended", clientv3.WatchResponse{Header: header(20, 7), Canceled: true}, false, rpctypes.ErrFutureRev, 10},
+	} {
+		h := newHub(&backend{opts: Options{Prefix: "/tend", History: 10}}, "thing")
+		h.cluster, h.head, h.start = 7, 10, 8
+		if goesOn, why := h.takeLocked(c.resp); goesOn != c.goesOn || !errors.Is(why, c.why) || h.head != c.head {
+			t.Errorf("%s: the stream goes on %v, because of %v, and the hub is at %d; want %v, %v and %d", c.name, goesOn, why, h.head, c.goesOn, c.why, c.head)
+		}
+	}
+}
+
+// What was stored under a key is its last value, and nothing where etcd has none.
+func TestLastValueIsWhatIsStored(t *testing.T) {
+	b := &backend{ctx: t.Context(), opts: Options{Timeout: time.Minute}}
+	kv := &mvccpb.KeyValue{Key: []byte("a"), Value: []byte("v")}
+	for key, want := range map[string]string{"a": "v", "b": ""} {
+		if got := b.valueAt(t.Context(), answering(t, &pb.ResponseHeader{}, kv), []byte(key), 5); string(got.GetValue()) != want {
+			t.Errorf("under %s is %q, want %q", key, got.GetValue(), want)
+		}
 	}
 }

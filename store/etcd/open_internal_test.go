@@ -1,7 +1,10 @@
 package etcd
 
 import (
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -83,5 +86,29 @@ func TestTLSOfEtcdIsAsItsVariablesSay(t *testing.T) {
 	}
 	if _, err := tlsConfig(nil); err == nil {
 		t.Error("a file without a certificate is taken")
+	}
+	of := httptest.NewUnstartedServer(nil)
+	of.StartTLS()
+	defer of.Close()
+	pair := of.TLS.Certificates[0]
+	secret, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, block := range map[string]*pem.Block{
+		"ETCDCTL_CACERT": {Type: "CERTIFICATE", Bytes: pair.Certificate[0]},
+		"ETCDCTL_CERT":   {Type: "CERTIFICATE", Bytes: pair.Certificate[0]},
+		"ETCDCTL_KEY":    {Type: "PRIVATE KEY", Bytes: secret},
+	} {
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv(name, path)
+	}
+	authority := x509.NewCertPool()
+	authority.AddCert(of.Certificate())
+	if c, err := tlsConfig(nil); err != nil || !c.RootCAs.Equal(authority) || len(c.Certificates) != 1 || !slices.Equal(c.Certificates[0].Certificate[0], pair.Certificate[0]) {
+		t.Errorf("an authority and a client's certificate make %+v, %v", c, err)
 	}
 }

@@ -75,12 +75,10 @@ func (s *space) begin(b *backend, maintenance pb.MaintenanceClient) {
 func (s *space) run(ctx context.Context) {
 	wait := s.first
 	for {
-		timer := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
-			timer.Stop()
 			return
-		case <-timer.C:
+		case <-time.After(wait):
 		}
 		wait = s.every
 		if w, err := s.look(ctx); s.note(w, err, s.b.opts.logger) {

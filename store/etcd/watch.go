@@ -76,8 +76,7 @@ func (w *watcher) run(ctx context.Context) error {
 // follows without a gap on whatever is read afterwards. It does not wait for a server
 // that refuses this client or cannot be reached: what is wrong is said at once.
 func (w *watcher) attach(ctx context.Context) error {
-	patience := time.NewTimer(w.h.b.opts.Timeout)
-	defer patience.Stop()
+	patience := time.After(w.h.b.opts.Timeout)
 	for {
 		w.h.mu.Lock()
 		opened, wake, err := w.h.opened, w.h.wake, w.h.err
@@ -91,7 +90,7 @@ func (w *watcher) attach(ctx context.Context) error {
 		}
 		select {
 		case <-wake:
-		case <-patience.C:
+		case <-patience:
 			return fmt.Errorf("etcd: watch of %s: %w", w.h.kind, errors.Join(errTimeout, err))
 		case <-ctx.Done():
 			return context.Cause(ctx)

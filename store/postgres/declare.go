@@ -63,12 +63,10 @@ type declared struct {
 // drain applies declarations for as long as the backend is open, when it hears of some
 // and after Options.poll in any case. All servers do; one of them is the first.
 func (b *backend) drain() {
-	timer := time.NewTimer(b.opts.poll)
-	defer timer.Stop()
 	for told := ""; ; {
 		select {
 		case <-b.inbox:
-		case <-timer.C:
+		case <-time.After(b.opts.poll):
 		case <-b.ctx.Done():
 			return
 		}
@@ -76,7 +74,6 @@ func (b *backend) drain() {
 		if err := b.drainAll(b.ctx); b.ctx.Err() == nil {
 			b.tell(&told, err, "postgres: cannot apply declarations to the store", "postgres: declarations are applied again")
 		}
-		timer.Reset(b.opts.poll)
 	}
 }
 

@@ -113,10 +113,8 @@ func (b *backend) gave(ctx context.Context, what string, err error) error {
 
 // pause waits for that long and says whether ctx is still alive.
 func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
-	case <-t.C:
+	case <-time.After(d):
 		return ctx.Err() == nil
 	case <-ctx.Done():
 		return false

@@ -75,8 +75,7 @@ func (w *watcher) run(ctx context.Context) error {
 // attach waits until the ring has a position: what it collects from then on follows
 // without a gap on whatever is read afterwards.
 func (w *watcher) attach(ctx context.Context) error {
-	patience := time.NewTimer(w.b.opts.Timeout)
-	defer patience.Stop()
+	patience := time.After(w.b.opts.Timeout)
 	for {
 		w.b.tail.mu.Lock()
 		opened, wake := w.r.opened, w.r.wake
@@ -87,7 +86,7 @@ func (w *watcher) attach(ctx context.Context) error {
 		}
 		select {
 		case <-wake:
-		case <-patience.C:
+		case <-patience:
 			return fmt.Errorf("postgres: watch of %s: %w", w.kind, errTimeout)
 		case <-ctx.Done():
 			return context.Cause(ctx)
