@@ -234,11 +234,10 @@ func (b *backend) call(ctx context.Context, batch []*member, declarations []int6
 			x.content = nil
 			return nil
 		})
-		executed = err == nil || rows.CommandTag().String() != ""
 		return err
 	})
 	if err != nil {
-		return executed, err
+		return len(answers) > 0, err // the driver forgets that the statement was over when the session ends after it
 	}
 	switch {
 	case len(answers) == 0 && declarations != nil:

@@ -3,7 +3,10 @@
 package postgres_test
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"net"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -220,6 +223,122 @@ func watchEnd(t *testing.T, b *postgres.Backend) {
 		if len(batch.Changes) > 0 {
 			return
 		}
+	}
+}
+
+// cutConn is a connection whose session ends, when it is told so, after the results of a statement and before the
+// server has said that the transaction is over.
+type cutConn struct {
+	net.Conn
+	cut atomic.Bool
+}
+
+func (c *cutConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	ready := []byte("Z\x00\x00\x00\x05I")
+	executed := bytes.Contains(p[:n], []byte("SELECT ")) || bytes.Contains(p[:n], []byte("INSERT ")) // and not only prepared
+	if !executed || !bytes.HasSuffix(p[:n], ready) || !c.cut.CompareAndSwap(true, false) {
+		return n, err
+	}
+	fatal := "SFATAL\x00VFATAL\x00C57P01\x00Mterminating connection\x00\x00"
+	fatal = "E\x00\x00\x00" + string(rune(4+len(fatal))) + fatal
+	return n - len(ready) + copy(p[n-len(ready):], fatal), err
+}
+
+// A session may end when its transaction has its results and before it is known to be over. A commit may have been
+// made then and is not made again; what may be repeated is, and finds what it did.
+//
+// promise S1. Negative controls: with an end that is told by an error taken for a rollback a commit was made twice,
+// and with no look for the lease that is there a grant was repeated until its time was over.
+func TestSessionThatEndsBeforeItsTransactionIsKnownToBeOver(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		sql string // in the statement whose end is lost
+		do  func(*postgres.Backend) error
+	}{
+		"a write": {".commit_one(", func(b *postgres.Backend) error {
+			_, err := b.Commit(t.Context(), store.Txn{Ops: []store.Op{put(key("a"), "v")}})
+			return err
+		}},
+		"two writes": {".commit(", func(b *postgres.Backend) error {
+			_, err := b.Commit(t.Context(), store.Txn{Ops: []store.Op{put(key("a"), "v"), {Kind: "thing", Key: key("none")}}})
+			return err
+		}},
+		"a grant": {".leases (id, ", func(b *postgres.Backend) error {
+			id, err := b.Grant(t.Context(), time.Hour)
+			if err != nil {
+				return err
+			}
+			return b.Renew(t.Context(), id)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var ends atomic.Bool
+			b, _ := openPool(t, postgres.Options{}, func(p *pgxpool.Config) {
+				dial := p.ConnConfig.DialFunc
+				p.ConnConfig.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
+					conn, err := dial(ctx, network, addr)
+					return &cutConn{Conn: conn}, err
+				}
+				p.ConnConfig.Tracer = &tracer{
+					began: func(_ context.Context, conn *pgx.Conn, sql string) {
+						if strings.Contains(sql, c.sql) && ends.CompareAndSwap(true, false) {
+							conn.PgConn().Conn().(*cutConn).cut.Store(true)
+						}
+					},
+					ended: func(string) {},
+				}
+			})
+			ends.Store(true)
+			err := c.do(b)
+			if ends.Load() {
+				t.Fatal("no session has ended")
+			}
+			if name == "a grant" {
+				if err != nil {
+					t.Errorf("the lease that was granted: %v", err)
+				}
+				return
+			}
+			if !errors.Is(err, store.ErrUnknownOutcome) {
+				t.Errorf("Commit: %v, want an unknown outcome", err)
+			}
+			if rec, err := b.Get(t.Context(), "thing", key("a")); err != nil || rec.Revision != rec.Created {
+				t.Errorf("the record is %+v, error %v; want that it was written once", rec, err)
+			}
+		})
+	}
+}
+
+// A primary that becomes a standby keeps its sessions. A read by one of them says so, and its record may be an old
+// one; the session is not used again.
+//
+// Seen to fail with the record that the standby has.
+func TestReadOfAServerThatWasDemotedIsRefused(t *testing.T) {
+	t.Parallel()
+	schema := newSchema()
+	do := func(sql string) {
+		t.Helper()
+		if err := shared.execSimple(inSchema(sql, "fake_"+schema)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	do(`CREATE SCHEMA {schema}; CREATE TABLE {schema}.standby AS SELECT false AS yes;
+		CREATE FUNCTION {schema}.pg_is_in_recovery() RETURNS boolean LANGUAGE sql AS 'SELECT yes FROM {schema}.standby'`)
+	b := openAt(t, shared.socket()+" options='-c search_path=fake_"+schema+",pg_catalog'", postgres.Options{Schema: schema})
+	if _, err := b.Commit(t.Context(), store.Txn{Ops: []store.Op{put(key("a"), "v")}}); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := b.Get(t.Context(), "thing", key("a")); err != nil {
+			t.Fatal(err)
+		}
+		do("UPDATE {schema}.standby SET yes = true")
+		if rec, err := b.Get(t.Context(), "thing", key("a")); err == nil || !strings.Contains(err.Error(), "standby") || errors.Is(err, store.ErrNotFound) {
+			t.Errorf("Get from a standby: %+v, %v, want an error that says so", rec, err)
+		}
+		do("UPDATE {schema}.standby SET yes = false")
 	}
 }
 
