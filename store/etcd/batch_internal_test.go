@@ -223,7 +223,9 @@ func TestReadThatFailsForItsSizeAsksForLess(t *testing.T) {
 // Members of one request are judged by the state before it: those share one that only read what both of them touch.
 // One of which a record is written that it reads, a guard for instance, would go behind the write and count all the same.
 func TestCommitsShareARequestThatWriteNothingTheOtherTouches(t *testing.T) {
-	at := func(kind, space, name string) store.Compare { return store.Compare{Kind: kind, Key: store.Key{Namespace: space, Name: name}} }
+	at := func(kind, space, name string) store.Compare {
+		return store.Compare{Kind: kind, Key: store.Key{Namespace: space, Name: name}}
+	}
 	a, otherKind, otherSpace := at("thing", "", "a"), at("other", "", "a"), at("thing", "space", "a")
 	own := func(name string, t store.Txn) store.Txn {
 		t.Ops = append(t.Ops, store.Op{Kind: "thing", Key: store.Key{Name: name}})

@@ -4,6 +4,7 @@ package postgres_test
 
 import (
 	"bytes"
+	"iter"
 	"log/slog"
 	"strings"
 	"sync"
@@ -108,13 +109,33 @@ func TestNotificationsAreSaidToComeAgain(t *testing.T) {
 	t.Parallel()
 	log, logged := logOf()
 	p := campaign.NewProxy(t, shared.addr())
-	b := openAt(t, proxied(p), *(&postgres.Options{}).SetLogger(log))
+	b := openAt(t, proxied(p), *(&postgres.Options{}).SetLogger(log).SetPoll(time.Hour))
 	b.SetQuiet(10 * time.Millisecond)
-	for range b.Watch(t.Context(), "thing", 0) {
-		break // a kind is watched: from now on there is a connection for notifications
+	next, stop := iter.Pull2(b.Watch(longEnough(t), "thing", 0)) // from now on there is a connection for notifications
+	defer stop()
+	see := func(changes int) {
+		t.Helper()
+		for seen := -1; seen < changes; {
+			batch, err, _ := next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen = max(seen, 0) + len(batch.Changes)
+		}
 	}
+	see(0) // the end of the snapshot
 	p.Set(campaign.Reset)
 	waitFor(t, func() bool { return strings.Contains(logged(), "no connection for notifications") })
 	p.Set(campaign.Pass)
 	waitFor(t, func() bool { return strings.Contains(logged(), "notifications come again") })
+	other := open(t, postgres.Options{Schema: b.Schema()})
+	for range 3 {
+		if _, err := other.Commit(t.Context(), store.Txn{Ops: []store.Op{put(key("a"), "v")}}); err != nil {
+			t.Fatal(err)
+		}
+		see(1) // for it was notified
+	}
+	if n := strings.Count(logged(), "notifications come again"); n != 1 {
+		t.Errorf("%d lines say that they come again, want 1:\n%s", n, logged())
+	}
 }

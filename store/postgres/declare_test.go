@@ -316,22 +316,37 @@ func drainTo(t *testing.T, b *postgres.Backend, s *widgets, after int64, more bo
 	}
 }
 
-// What another server has not applied of the rows that were read is applied at once.
+// What another server has not applied of the rows that were read is applied at once, and so is what was declared of
+// an object that is written between its reading and the write.
 //
-// promise S3. Negative control: the mutant "declarations that another server left wait".
+// promise S3. Negative controls: the mutant "declarations that another server left wait", and with the declaration
+// taken out of the inbox although it met a conflict.
 func TestDeclarationsThatAnotherServerLeftAreApplied(t *testing.T) {
+	for name, sql := range map[string]string{
+		"applied the second": "DELETE FROM {schema}.inbox WHERE name = 'b'",
+		"wrote the first": `WITH h AS (UPDATE {schema}.head SET revision = revision + 1 RETURNING revision)
+			UPDATE {schema}.records r SET revision = h.revision FROM h WHERE name = 'a'`,
+	} {
+		t.Run(name, func(t *testing.T) { testDeclarationsLeft(t, sql) })
+	}
+}
+
+func testDeclarationsLeft(t *testing.T, does string) {
 	b := open(t, *(&postgres.Options{NoNotify: true}).SetPoll(time.Hour))
 	s := newWidgets(t, b)
 	pool := callersPool(t, shared.socket())
 	ctx := t.Context()
+	if _, err := s.Create(ctx, newWidget("a", 0)); err != nil {
+		t.Fatal(err)
+	}
 	tx := begin(t, pool)
 	if err := errors.Join(
 		postgres.Declare(ctx, tx, b, s, newWidget("a", 1)), postgres.Declare(ctx, tx, b, s, newWidget("b", 1)), tx.Commit(ctx),
 	); err != nil {
 		t.Fatal(err)
 	}
-	other := begin(t, pool) // a server that has applied the second
-	for _, sql := range []string{"SELECT FROM {schema}.head FOR UPDATE", "DELETE FROM {schema}.inbox WHERE name = 'b'"} {
+	other := begin(t, pool) // what another server does
+	for _, sql := range []string{"SELECT FROM {schema}.head FOR UPDATE", does} {
 		if _, err := other.Exec(ctx, strings.ReplaceAll(sql, "{schema}", b.Schema())); err != nil {
 			t.Fatal(err)
 		}
@@ -346,8 +361,29 @@ func TestDeclarationsThatAnotherServerLeftAreApplied(t *testing.T) {
 	if err := errors.Join(other.Commit(ctx), <-drained); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Get(ctx, key("a")); err != nil {
-		t.Errorf("what the other server left: %v", err)
+	if w, err := s.Get(ctx, key("a")); err != nil || w.Spec.Size != 1 {
+		t.Errorf("what the other server left: %+v, %v", w, err)
+	}
+	if n := shared.number(t, "SELECT count(*) FROM "+b.Schema()+".inbox"); n != 0 {
+		t.Errorf("%d declarations wait", n)
+	}
+}
+
+// What was declared while no connection listened is applied when one does.
+func TestDeclarationOfBeforeTheListenerIsApplied(t *testing.T) {
+	b := open(t, *(&postgres.Options{}).SetPoll(time.Hour))
+	s := newWidgets(t, b)
+	tx := begin(t, callersPool(t, shared.socket()))
+	if err := errors.Join(postgres.Declare(t.Context(), tx, b, s, newWidget("a", 1)), tx.Commit(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	for batch, err := range b.Watch(longEnough(t), "widget", 0) { // from now on a connection listens
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(batch.Changes) > 0 {
+			break
+		}
 	}
 }
 

@@ -36,6 +36,11 @@ func (b *backend) LimitTrims(rows int, each time.Duration) { b.trims = trimLimit
 // SetGather replaces gather. No kind may be watched yet.
 func (b *backend) SetGather(d time.Duration) { b.gather = d }
 
+// EndLease ends a lease that was renewed so often when it was seen.
+func (b *backend) EndLease(ctx context.Context, id store.LeaseID, renewed int) error {
+	return b.endLeases(ctx, []int64{int64(id)}, []int64{int64(renewed)}, 0)
+}
+
 // Schema is the schema in use.
 func (b *backend) Schema() string { return b.opts.Schema }
 

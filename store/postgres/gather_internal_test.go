@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -87,4 +88,75 @@ func TestGatheringKnowsHowManySlotsAreRead(t *testing.T) {
 	read("an eighth", store.SlotsOf(0, 8))
 	read("a quarter", store.SlotsOf(0, 4))
 	want(store.Slots/4, true)
+}
+
+// A ring holds the latest batches, as many as its bounds allow and at least one, and knows after which revision it
+// is whole.
+func TestRingHoldsTheLatestBatchesWithinItsBounds(t *testing.T) {
+	for name, c := range map[string]struct{ pushed, bytes, least, most int }{
+		"few":       {ringBatches, 101, ringBatches, ringBatches},
+		"many":      {5 * ringBatches, 101, ringBatches, 2*ringBatches - 1},
+		"large":     {100, ringBytes / 10, 9, 10},
+		"too large": {10, 2 * ringBytes, 1, 1},
+	} {
+		r := new(ring)
+		for i := range c.pushed {
+			r.push(store.Batch{Revision: store.Revision(i + 1), Changes: []store.Change{{Record: store.Record{Bytes: make([]byte, c.bytes-100)}}}})
+			if n := len(r.batches); n > c.most || n < min(c.least, i+1) || r.start != int64(i+1-n) || r.batches[n-1].Revision != store.Revision(i+1) || r.bytes != n*c.bytes {
+				t.Fatalf("%s: after %d batches of %d bytes the ring has %d and %d bytes, is whole after %d and ends with %d", name, i+1, c.bytes, n, r.bytes, r.start, r.batches[n-1].Revision)
+			}
+		}
+	}
+}
+
+// A watch that is opened again finds in the ring what it has missed, also with fewer slots, and also where no watch
+// was left. With slots that were not read it begins where the log was read to.
+func TestWatchThatIsOpenedAgainFindsWhatItMissed(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		before, then store.SlotSet
+		stays        bool // a watch of what the first has
+		start        int64
+	}{
+		{"all slots", store.AllSlots(), store.AllSlots(), false, 5},
+		{"fewer", store.AllSlots(), store.SlotsOf(0, 8), false, 5},
+		{"others", store.SlotsOf(0, 8), store.SlotsOf(1, 8), false, 9},
+		{"more, beside another", store.SlotsOf(0, 8), store.AllSlots(), true, 9},
+		{"fewer, beside another", store.AllSlots(), store.SlotsOf(0, 8), true, 5},
+	} {
+		tail := newTail(nil)
+		watch := func(slots store.SlotSet) *watcher {
+			w := &watcher{kind: "thing", slots: slots}
+			w.r = tail.follow(w)
+			return w
+		}
+		first := watch(c.before)
+		if c.stays {
+			watch(c.before)
+		}
+		tail.restartLocked(5, 1)
+		tail.takeLocked([]string{"thing"}, 5, excerpt{upTo: 9, batches: map[string][]store.Batch{"thing": {{Revision: 7}}}}, false)
+		tail.leave(first)
+		if r := watch(c.then).r; r.start != c.start || len(r.batches) > 0 != (c.start < 7) || !r.slots.Contains(c.then) {
+			t.Errorf("%s: the ring is whole after %d, with %d batches; want after %d", c.name, r.start, len(r.batches), c.start)
+		}
+	}
+}
+
+// What a watch gets next depends on how far it is: changes, or progress, or nothing yet, or that it has to read the
+// log itself.
+func TestWatchTakesFromTheRingWhatFollows(t *testing.T) {
+	tail := newTail(nil)
+	r := &ring{start: 5, mark: 12, wake: make(chan struct{}), batches: []store.Batch{{Revision: 7}, {Revision: 9}}}
+	for at, want := range map[store.Revision][]store.Revision{4: nil, 5: {7, 9}, 6: {7, 9}, 7: {9}, 9: {12}, 11: {12}, 12: nil, 13: nil} {
+		w := &watcher{b: &backend{tail: tail}, r: r, at: at}
+		batches, wake, err := w.next()
+		var got []store.Revision
+		for _, b := range batches {
+			got = append(got, b.Revision)
+		}
+		if err != nil || !slices.Equal(got, want) || (wake != nil) != (at >= 12) {
+			t.Errorf("after %d come %v, error %v, and it waits: %v; want %v", at, got, err, wake != nil, want)
+		}
+	}
 }

@@ -152,10 +152,8 @@ func (o *observer) eraToOpen(h head, asked time.Time) int64 {
 // and after the instant that rows shows.
 func (o *observer) observe(h head, rows []leaseRow, asked, answered time.Time) (ids, counts []int64, next time.Duration) {
 	if h.era != o.era {
-		// Renewals, and changes in the log, may have been lost with the era before:
-		// nothing seen in it counts.
+		// Changes in the log may have been lost with the era before, and its leases count for nothing.
 		o.era, o.since = h.era, answered
-		clear(o.leases)
 		o.samples, o.trimmed = nil, sample{}
 	}
 	next = slowest

@@ -87,3 +87,49 @@ func TestBoundThatNoLogReachesIsNone(t *testing.T) {
 		}
 	}
 }
+
+// A lease has ended when it stood still for its TTL between the answer that showed its count first and the question
+// that shows it again: the time of the requests themselves counts for its holder. The next look comes in time.
+//
+// promise L2.
+func TestTimeOfTheRequestsCountsForTheHolder(t *testing.T) {
+	const ttl = 800 * time.Millisecond
+	o, h, began := newObserver(nil), head{era: 1}, time.Now()
+	rows := []leaseRow{{id: 5, era: 1, ttl: ttl.Milliseconds(), renewed: 7}}
+	for _, c := range []struct {
+		asked, answered time.Duration // since it began
+		renewed         int64
+		ends            bool
+		next            time.Duration
+	}{
+		{0, 500 * time.Millisecond, 7, false, ttl / 8},
+		{900 * time.Millisecond, 1400 * time.Millisecond, 7, false, 10 * time.Millisecond},
+		{1250 * time.Millisecond, 1260 * time.Millisecond, 7, false, 40 * time.Millisecond},
+		{1299 * time.Millisecond, 1300 * time.Millisecond, 8, false, ttl / 8},
+		{2099 * time.Millisecond, 2100 * time.Millisecond, 8, false, 10 * time.Millisecond},
+		{2100 * time.Millisecond, 2100 * time.Millisecond, 8, true, ttl / 8},
+	} {
+		rows[0].renewed = c.renewed
+		ids, counts, next := o.observe(h, rows, began.Add(c.asked), began.Add(c.answered))
+		if len(ids) == 1 != c.ends || c.ends && counts[0] != c.renewed || next != c.next {
+			t.Errorf("asked after %v, answered after %v: ended %v %v, the next look is in %v; want %v and %v", c.asked, c.answered, ids, counts, next, c.ends, c.next)
+		}
+	}
+}
+
+// The log is trimmed of what is older than HistoryAge, as far as the samples tell, and what a new era finds is young.
+func TestLogIsTrimmedOfWhatIsTooOld(t *testing.T) {
+	o := newObserver(&backend{opts: Options{HistoryAge: time.Hour, HistoryBytes: 1 << 20}})
+	began := time.Now()
+	for i := range int64(30) { // one change in three minutes
+		o.observe(head{era: 1}, nil, began, began)
+		upTo, measure := o.excess(head{revision: i, logged: i}, began.Add(time.Duration(i)*3*time.Minute))
+		if want := max(0, i-20); upTo != want || measure {
+			t.Errorf("after %d minutes the log is to be trimmed up to %d, to be measured: %v; want %d", 3*i, upTo, measure, want)
+		}
+	}
+	o.observe(head{era: 2}, nil, began, began)
+	if upTo, measure := o.excess(head{revision: 100, logged: 100}, began.Add(3*time.Hour)); upTo != 0 || measure {
+		t.Errorf("in a new era the log is to be trimmed up to %d, to be measured: %v; want neither", upTo, measure)
+	}
+}

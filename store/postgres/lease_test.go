@@ -191,6 +191,32 @@ func TestLeaseCampaign(t *testing.T) {
 	}
 }
 
+// What a server saw of a lease ends it only if it was not renewed since: the renewal may come between the look and
+// the end.
+//
+// promise L2. Seen to fail without the comparison in end_leases.
+func TestLeaseThatIsRenewedMeanwhileIsNotEnded(t *testing.T) {
+	b := open(t, postgres.Options{})
+	id, err := b.Grant(t.Context(), time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for renewed := range 3 {
+		if err := b.Renew(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.EndLease(t.Context(), id, renewed); err != nil { // as it was before
+			t.Fatal(err)
+		}
+	}
+	if err := b.EndLease(t.Context(), id, 3); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Renew(t.Context(), id); !errors.Is(err, store.ErrLeaseGone) {
+		t.Errorf("Renew of a lease that has ended: %v", err)
+	}
+}
+
 // On the old code the longest TTL was rounded up to milliseconds beyond what a Duration holds, and
 // the lease ended at the second look.
 func TestLongestLeaseOutlivesTheShortest(t *testing.T) {

@@ -293,12 +293,28 @@ func TestPagesShowOneInstantWhileTheLogIsTrimmed(t *testing.T) {
 				t.Errorf("%s is of revision %d, newer than %d", r.Key, r.Revision, pinned)
 			}
 		}
+		if len(p.Records) > o.Limit {
+			t.Errorf("page %d has %d records, want %d at most", page, len(p.Records), o.Limit)
+		}
 		if o.Cursor = p.Cursor; o.Cursor == "" {
 			break
 		}
 		for i := range 40 { // everything is changed, twice, and every third goes
 			name := fmt.Sprintf("k%02d", i)
-			commit(put(key(name), fmt.Sprint("page", page)))
+			txn := store.Txn{Ops: []store.Op{put(key(name), fmt.Sprint("page", page))}}
+			switch { // each way in which a write gets to the log
+			case i%8 < 3: // of what was read
+				rec, err := b.Get(ctx, "thing", key(name))
+				if err != nil && !errors.Is(err, store.ErrNotFound) {
+					t.Fatal(err)
+				}
+				txn.If = []store.Compare{{Kind: "thing", Key: key(name), Revision: rec.Revision}}
+			case i%8 < 5: // with another
+				txn.Ops = append(txn.Ops, put(store.Key{Name: "beside"}, ""))
+			}
+			if _, err := b.Commit(ctx, txn); err != nil {
+				t.Fatal(err)
+			}
 			if i%3 == 0 {
 				commit(store.Op{Kind: "thing", Key: key(name)})
 			}
