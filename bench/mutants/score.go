@@ -136,23 +136,25 @@ func (b *bench) reaches(ctx context.Context, pkgs []string, end time.Time, slow 
 	var mu sync.Mutex
 	left := 0
 	each(len(tests), func(i int) {
-		late := time.Now().After(end)
-		var r reach
-		var err error
-		if !late {
-			r = reach{test: tests[i]}
+		r := reach{test: tests[i]}
+		err := errTime
+		if time.Now().Before(end) {
 			r.ids, r.took, err = b.reached(ctx, tests[i])
+		}
+		if err == nil && r.took > slow {
+			err = fmt.Errorf("it takes %v", r.took.Round(time.Second))
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		if late || err != nil || r.took > slow {
+		if err != nil {
 			left++
+			fmt.Printf("without %s: %v\n", r.test, err)
 		} else if len(r.ids) > 0 {
 			all = append(all, r)
 		}
 	})
 	if left > 0 {
-		fmt.Printf("%d of %d tests are left out: they take too long, are skipped, or fail with all mutants off\n", left, len(tests))
+		fmt.Printf("%d of %d tests are left out\n", left, len(tests))
 	}
 	slices.SortFunc(all, func(a, b reach) int { return cmp.Compare(a.took, b.took) })
 	return all, ctx.Err()
