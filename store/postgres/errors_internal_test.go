@@ -2,8 +2,10 @@ package postgres
 
 import (
 	"context"
+	"math"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -60,4 +62,20 @@ func TestErrorsSayOnceThatTheyAreOfThisPackage(t *testing.T) {
 			t.Errorf("%s: %s", what, text)
 		}
 	}
+}
+
+// A request waits for locks for less time than its caller does, and never without a bound, which 0 would be for the
+// server.
+func TestRequestWaitsForLocksForLessThanItsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for time, want := range map[time.Duration]string{
+			10 * time.Second: "9000", time.Millisecond: "1", 0: "1", -time.Second: "1", math.MaxInt64: "2147483647",
+		} {
+			ctx, cancel := context.WithTimeout(t.Context(), time)
+			if got := lockBound(ctx); got != want {
+				t.Errorf("a request of %v waits for locks for %s ms, want %s", time, got, want)
+			}
+			cancel()
+		}
+	})
 }

@@ -137,6 +137,9 @@ func TestWatchThatIsOpenedAgainFindsWhatItMissed(t *testing.T) {
 		tail.restartLocked(5, 1)
 		tail.takeLocked([]string{"thing"}, 5, excerpt{upTo: 9, batches: map[string][]store.Batch{"thing": {{Revision: 7}}}}, false)
 		tail.leave(first)
+		if c.stays && !first.r.slots.Contains(c.before) {
+			t.Errorf("%s: the slots of a watch that stays are not read any more", c.name)
+		}
 		if r := watch(c.then).r; r.start != c.start || len(r.batches) > 0 != (c.start < 7) || !r.slots.Contains(c.then) {
 			t.Errorf("%s: the ring is whole after %d, with %d batches; want after %d", c.name, r.start, len(r.batches), c.start)
 		}

@@ -208,10 +208,7 @@ func bitmap(slots store.SlotSet) []byte {
 
 // readPage reads the answer to pageSQL.
 func readPage(res pgx.BatchResults, kind string) (all []store.Record, more bool, err error) {
-	rows, err := res.Query()
-	if err != nil {
-		return nil, false, err
-	}
+	rows, _ := res.Query() // rows.Err returns its error
 	defer rows.Close()
 	total := 0
 	for rows.Next() {
@@ -226,10 +223,7 @@ func readPage(res pgx.BatchResults, kind string) (all []store.Record, more bool,
 
 // readRestored reads the answer to restoreSQL. A record with the revision 0 did not exist.
 func readRestored(res pgx.BatchResults, kind string) (all []store.Record, err error) {
-	rows, err := res.Query()
-	if err != nil {
-		return nil, err
-	}
+	rows, _ := res.Query() // rows.Err returns its error
 	defer rows.Close()
 	for rows.Next() {
 		r := store.Record{Kind: kind}

@@ -25,8 +25,24 @@ import (
 	"github.com/tendhq/tend/store/storetest/campaign"
 )
 
+// Whether there is an empty schema already, which an operator has made for a role that may make none, is all the same.
 func TestManyServersStartAtOnceAndCreateTheSchemaOnce(t *testing.T) {
-	schema := newSchema()
+	for _, there := range []bool{false, true} {
+		t.Run(fmt.Sprintf("there=%v", there), func(t *testing.T) {
+			t.Parallel()
+			schema := newSchema()
+			if there {
+				if err := shared.exec("CREATE SCHEMA " + schema); err != nil {
+					t.Fatal(err)
+				}
+			}
+			createAtOnce(t, schema)
+		})
+	}
+}
+
+func createAtOnce(t *testing.T, schema string) {
+	t.Helper()
 	backends := make([]*postgres.Backend, 12)
 	var wg sync.WaitGroup
 	for i := range backends {

@@ -230,14 +230,15 @@ func watchEnd(t *testing.T, b *postgres.Backend) {
 // server has said that the transaction is over.
 type cutConn struct {
 	net.Conn
-	cut atomic.Bool
+	of   atomic.Bool  // the statement under way is the one
+	ends *atomic.Bool // the session is to end, once
 }
 
 func (c *cutConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	ready := []byte("Z\x00\x00\x00\x05I")
-	executed := bytes.Contains(p[:n], []byte("SELECT ")) || bytes.Contains(p[:n], []byte("INSERT ")) // and not only prepared
-	if !executed || !bytes.HasSuffix(p[:n], ready) || !c.cut.CompareAndSwap(true, false) {
+	done := bytes.Contains(p[:n], []byte("SELECT ")) || bytes.Contains(p[:n], []byte("INSERT 0 1")) // and not only prepared
+	if !c.of.Load() || !done || !bytes.HasSuffix(p[:n], ready) || !c.ends.CompareAndSwap(true, false) {
 		return n, err
 	}
 	fatal := "SFATAL\x00VFATAL\x00C57P01\x00Mterminating connection\x00\x00"
@@ -279,13 +280,11 @@ func TestSessionThatEndsBeforeItsTransactionIsKnownToBeOver(t *testing.T) {
 				dial := p.ConnConfig.DialFunc
 				p.ConnConfig.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
 					conn, err := dial(ctx, network, addr)
-					return &cutConn{Conn: conn}, err
+					return &cutConn{Conn: conn, ends: &ends}, err
 				}
 				p.ConnConfig.Tracer = &tracer{
 					began: func(_ context.Context, conn *pgx.Conn, sql string) {
-						if strings.Contains(sql, c.sql) && ends.CompareAndSwap(true, false) {
-							conn.PgConn().Conn().(*cutConn).cut.Store(true)
-						}
+						conn.PgConn().Conn().(*cutConn).of.Store(strings.Contains(sql, c.sql))
 					},
 					ended: func(string) {},
 				}
@@ -363,11 +362,13 @@ func TestSessionThatEndsWhileANewEraBeginsIsTriedAgain(t *testing.T) {
 		}
 	})
 	ends.Store(true)
-	for ends.Load() { // the list comes first sooner or later
+	for last := store.Revision(0); ends.Load(); { // the list comes first sooner or later
 		holdHead(t, b, "origin = 'another'")()
-		if _, err := b.List(context.WithValue(t.Context(), byList{}, true), "thing", store.ListOptions{}); err != nil {
-			t.Fatalf("List: %v", err)
+		page, err := b.List(context.WithValue(t.Context(), byList{}, true), "thing", store.ListOptions{})
+		if err != nil || page.Revision < last+1<<40 {
+			t.Fatalf("List: %v, at revision %d, the one before was at %d; want that of a new era", err, page.Revision, last)
 		}
+		last = page.Revision
 	}
 }
 
