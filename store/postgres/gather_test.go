@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/postgres"
 )
@@ -131,6 +133,51 @@ func TestNoCallerWaitsForTheCommitsOfOthersToBeGathered(t *testing.T) {
 		t.Fatalf("a write of a record that was changed: %v", err)
 	}
 	reach("a conflict", r, 1)
+}
+
+// A watch of slots that are not read yet begins while the log is read without them. What that read shows of them is
+// read again.
+//
+// promise S2. Seen to fail with the read taken as it was: the change was never told.
+func TestWatchThatBeginsWhileTheLogIsReadMissesNothing(t *testing.T) {
+	const shards = 8
+	own, other := keyOf(t, store.SlotsOf(0, shards), true), keyOf(t, store.SlotsOf(0, shards), false)
+	var g gate
+	b, _ := openPool(t, *(&postgres.Options{Timeout: patience}).SetPoll(time.Hour), func(c *pgxpool.Config) { c.ConnConfig.Tracer = &g })
+	writer := open(t, postgres.Options{Schema: b.Schema()})
+	ctx := longEnough(t)
+	watch := func(k store.Key) (next func() (store.Batch, error, bool), stop func()) {
+		next, stop = iter.Pull2(b.WatchSlots(ctx, "thing", store.SlotsOf(store.ShardOf(k, shards), shards), 0))
+		for {
+			if batch, err, _ := next(); err != nil {
+				t.Fatal(err)
+			} else if batch.Kind == store.BatchSnapshotEnd {
+				return next, stop
+			}
+		}
+	}
+	write := func(k store.Key) {
+		t.Helper()
+		if _, err := writer.Commit(ctx, store.Txn{Ops: []store.Op{put(k, "v")}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, stop := watch(own)
+	defer stop()
+	g.close()
+	write(own)
+	waitFor(t, g.held)
+	next, stop := watch(other)
+	defer stop()
+	write(other)
+	g.letThrough()
+	for seen := 0; seen == 0; {
+		batch, err, _ := next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen = len(batch.Changes)
+	}
 }
 
 // A server that gives shards away opens its watch again with fewer slots. From then on its process

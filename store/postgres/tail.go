@@ -47,7 +47,6 @@ type ring struct {
 	batches []store.Batch
 	bytes   int
 	mark    int64         // everything up to here may be told as progress
-	epoch   int           // grows when the history broke: watchers resync
 	wake    chan struct{} // closed and replaced whenever something above changed
 }
 
@@ -245,13 +244,10 @@ func (t *tail) takeLocked(kinds []string, pos int64, got excerpt, quiet bool) {
 	}
 }
 
-// restartLocked drops the history, and has every watcher resync.
+// restartLocked drops the history. Watchers fall out of their rings, and the log does not go back to where they are.
 func (t *tail) restartLocked(at, era int64) {
 	t.pos, t.era = at, era
 	for _, r := range t.rings {
-		if r.opened {
-			r.epoch++
-		}
 		r.opened, r.start, r.mark, r.batches, r.bytes = true, at, at, nil, 0
 		r.wakeLocked()
 	}

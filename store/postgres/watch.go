@@ -41,7 +41,6 @@ type watcher struct {
 	kind    string
 	slots   store.SlotSet
 	r       *ring
-	epoch   int            // of the ring, when this watcher began
 	at      store.Revision // everything up to here has been yielded
 	yield   func(store.Batch, error) bool
 	stopped bool // yield asked to stop
@@ -79,7 +78,6 @@ func (w *watcher) attach(ctx context.Context) error {
 	for {
 		w.b.tail.mu.Lock()
 		opened, wake := w.r.opened, w.r.wake
-		w.epoch = w.r.epoch
 		w.b.tail.mu.Unlock()
 		if opened {
 			return nil
@@ -182,10 +180,7 @@ func (w *watcher) follow(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		}
-		batches, wake, err := w.next()
-		if err != nil {
-			return err
-		}
+		batches, wake := w.next()
 		if batches == nil && wake == nil { // fallen out of the ring
 			if err := w.catchUp(ctx); err != nil {
 				return err
@@ -213,25 +208,22 @@ func (w *watcher) follow(ctx context.Context) error {
 
 // next returns what the ring has beyond w.at: some batches, or a progress mark, or a
 // channel to wait on. Nothing at all means that the ring no longer has it.
-func (w *watcher) next() ([]store.Batch, <-chan struct{}, error) {
+func (w *watcher) next() ([]store.Batch, <-chan struct{}) {
 	const atATime = 64 // bounds what a slow watcher keeps alive
 	t, r := w.b.tail, w.r
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if r.epoch != w.epoch {
-		return nil, nil, w.compacted()
-	}
 	if int64(w.at) < r.start {
-		return nil, nil, nil
+		return nil, nil
 	}
 	i := sort.Search(len(r.batches), func(i int) bool { return r.batches[i].Revision > w.at })
 	if i < len(r.batches) {
-		return r.batches[i:min(i+atATime, len(r.batches)):len(r.batches)], nil, nil
+		return r.batches[i:min(i+atATime, len(r.batches)):len(r.batches)], nil
 	}
 	if r.mark > int64(w.at) {
-		return []store.Batch{{Kind: store.BatchProgress, Revision: store.Revision(r.mark)}}, nil, nil
+		return []store.Batch{{Kind: store.BatchProgress, Revision: store.Revision(r.mark)}}, nil
 	}
-	return nil, r.wake, nil
+	return nil, r.wake
 }
 
 func (w *watcher) give(b store.Batch) bool {

@@ -126,6 +126,7 @@ var commitChecks = []check{
 		e.txn(store.Txn{If: []store.Compare{both}})
 		e.wantConflict(store.Txn{If: []store.Compare{{Kind: kind, Key: key("a"), Created: r1, Revision: r1}}}, e.get(key("a")))
 		e.wantConflict(store.Txn{If: []store.Compare{{Kind: kind, Key: key("a"), Created: r2, Revision: r2}}}, e.get(key("a")))
+		e.wantConflict(store.Txn{If: []store.Compare{{Kind: kind, Key: key("a"), Created: r2, Revision: r2}}, Ops: []store.Op{put(key("a"), "4")}}, e.get(key("a")))
 		e.commit(del(key("a")))
 		e.commit(put(key("a"), "3"))
 		e.wantConflict(store.Txn{If: []store.Compare{born}, Ops: []store.Op{put(key("b"), "2")}}, e.get(key("a")))
