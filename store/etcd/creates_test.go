@@ -18,6 +18,7 @@ var creates = flag.Int("creates", 90, "how many resources servers create under o
 //
 // promise E1, L2, Q6
 func TestServersCreateUnderOneQuota(t *testing.T) {
+	t.Parallel()
 	prefix := newPrefix()
 	b := open(t, etcd.Options{Prefix: prefix})
 	quotatest.Run(t, *creates, b, func(c quotatest.Config) *campaign.Worker {

@@ -34,6 +34,7 @@ var faultsFor = flag.Duration("faults", 10*time.Second, "how long the fault camp
 // feeds the same checkers a stale read, a lost write, a repeated, a missing and
 // a swapped change.
 func TestClusterUnderFaultsIsLinearizableAndItsWatchesAreGapless(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t)
 	prefix := newPrefix()
 	direct := c.openDirect(etcd.Options{Prefix: prefix, Timeout: 10 * time.Second})

@@ -188,6 +188,7 @@ func newWorker(t *testing.T, c *cluster, cfg serverConfig, hear func(w *campaign
 // etcd ended a lease before the time that it had promised are counted and no failure of ours,
 // see TestEtcdIsBlamedOnlyForAPromiseThatItBroke.
 func TestLeaseCampaign(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t)
 	prefix := newPrefix()
 	direct := c.openDirect(etcd.Options{Prefix: prefix, Timeout: 10 * time.Second})

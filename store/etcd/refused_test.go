@@ -395,6 +395,7 @@ func (c certs) issue(t *testing.T, name string, ca *x509.Certificate, caKey *ecd
 //
 // promise S7
 func TestHealthGoesByWrites(t *testing.T) {
+	t.Parallel()
 	e := own(t, "http", func(cfg *embed.Config) { cfg.QuotaBackendBytes = 8 << 20 })
 	b := openAt(t, endpoint(e), etcd.Options{Prefix: "/tend"})
 	other := openAt(t, endpoint(e), etcd.Options{Prefix: "/tend"})

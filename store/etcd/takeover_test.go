@@ -18,6 +18,7 @@ import (
 //
 // docs/TAKEOVER.md has what it measured, and the commands.
 func TestShardedServersTakeOver(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t)
 	prefix := newPrefix()
 	leasetest.Run(t, leasetest.Fleet{

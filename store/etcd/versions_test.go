@@ -120,6 +120,7 @@ func (p *process) raw() *clientv3.Client {
 //
 // Negative control: without its flags, or with a retention of 0.
 func TestSettingsOfTheDocumentCompactAndSetTheQuota(t *testing.T) {
+	t.Parallel()
 	page, err := os.ReadFile("../../docs/ETCD.md")
 	if err != nil {
 		t.Fatal(err)
@@ -159,6 +160,7 @@ func TestSettingsOfTheDocumentCompactAndSetTheQuota(t *testing.T) {
 // The contract without shared requests, on the version that is installed; TestContractOnOneMember has the
 // module's version and shared requests.
 func TestContractOnInstalledVersion(t *testing.T) {
+	t.Parallel()
 	p := startAlone(t, installed(t))
 	p.raw()
 	storetest.Run(t, func(t testing.TB) store.Backend {
@@ -186,6 +188,7 @@ func (r *reader) endsCompacted() {
 // promise S2. Negative control: with etcd's client left to resume the stream by itself,
 // and an answer of a smaller revision taken for progress, 3.4.23 was never noticed.
 func TestWipedStoreRestartsWatchersWithASnapshot(t *testing.T) {
+	t.Parallel()
 	onVersions(t, func(t *testing.T, binary string) {
 		p := startAlone(t, binary)
 		p.raw()
@@ -215,6 +218,7 @@ func TestWipedStoreRestartsWatchersWithASnapshot(t *testing.T) {
 // promise S2. Negative control: with rewritten always false, the watch goes on after a
 // revision of another history.
 func TestOvertakenCopyRestartsWatchersWithASnapshot(t *testing.T) {
+	t.Parallel()
 	onVersions(t, func(t *testing.T, binary string) {
 		p := startAlone(t, binary)
 		c := p.raw()
@@ -268,6 +272,7 @@ func private(dir string) error {
 //
 // promise S2. Negative control: with takesAnswers always true, the answer is delivered.
 func TestAnswerThatMayOvertakeChangesIsNoProgress(t *testing.T) {
+	t.Parallel()
 	onVersions(t, func(t *testing.T, binary string) {
 		p := startAlone(t, binary)
 		ordered := etcd.ProgressIsOrdered(t.Context(), p.raw())
@@ -327,6 +332,7 @@ func (l lines) next(t *testing.T) string {
 //
 // Negative control: without the alarm Health stayed nil.
 func TestClusterThatDoesNotAnswerIsUnhealthy(t *testing.T) {
+	t.Parallel()
 	onVersions(t, func(t *testing.T, binary string) {
 		for name, c := range map[string]struct{ away, back func(*process) }{
 			"killed":  {(*process).Kill, (*process).start},

@@ -229,6 +229,7 @@ func TestRevisionBeyondTheHeadIsCompacted(t *testing.T) {
 // promise S2. Negative control: with position comparing nothing, the watch waits
 // in silence for revisions to come round again.
 func TestRestoredStoreRestartsWatchersWithASnapshot(t *testing.T) {
+	t.Parallel()
 	onVersions(t, func(t *testing.T, binary string) {
 		old, other := startAlone(t, binary), startAlone(t, binary)
 		old.raw()

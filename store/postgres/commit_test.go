@@ -531,6 +531,7 @@ func TestTerminatedSessionIsTriedAgain(t *testing.T) {
 //
 // Negative control: the mutant "a renewal without an answer counts as not made".
 func TestWriteIntoAPartitionEndsWithAnUnknownOutcome(t *testing.T) {
+	t.Parallel()
 	p := campaign.NewProxy(t, shared.addr())
 	b := openAt(t, proxied(p), postgres.Options{Timeout: time.Second})
 	waitFor(t, func() bool {

@@ -68,6 +68,7 @@ func callersPool(t testing.TB, dsn string) *pgxpool.Pool {
 
 // promise S3. Negative control: the mutant "a declaration is applied and left in the inbox".
 func TestDeclarationIsThereIfAndOnlyIfTheTransactionCommits(t *testing.T) {
+	t.Parallel()
 	b := open(t, postgres.Options{})
 	s := newWidgets(t, b)
 	pool := callersPool(t, shared.socket())
@@ -115,6 +116,7 @@ func TestDeclarationIsThereIfAndOnlyIfTheTransactionCommits(t *testing.T) {
 // A transaction that has declared something and stays open holds up neither commits nor
 // other declarations.
 func TestOpenTransactionHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
 	b := open(t, postgres.Options{})
 	s := newWidgets(t, b)
 	pool := callersPool(t, shared.socket())
@@ -149,6 +151,7 @@ func TestOpenTransactionHoldsUpNoOther(t *testing.T) {
 // Declarations of one object are applied in the order in which their transactions commit,
 // however these overlap.
 func TestDeclarationsOfOneObjectAreAppliedInTheOrderOfCommits(t *testing.T) {
+	t.Parallel()
 	b := open(t, postgres.Options{})
 	s := newWidgets(t, b)
 	pool := callersPool(t, shared.socket())
@@ -389,6 +392,7 @@ func TestDeclarationOfBeforeTheListenerIsApplied(t *testing.T) {
 
 // A declaration that cannot be applied is put aside, and what comes after it is not.
 func TestDeclarationOfAnOlderProgramIsPutAside(t *testing.T) {
+	t.Parallel()
 	b := open(t, postgres.Options{})
 	s := newWidgets(t, b)
 	newer, err := store.New(b, "widget", &store.Options[widgetSpec, struct{}]{Version: 2})

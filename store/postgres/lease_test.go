@@ -220,6 +220,7 @@ func TestLeaseThatIsRenewedMeanwhileIsNotEnded(t *testing.T) {
 // On the old code the longest TTL was rounded up to milliseconds beyond what a Duration holds, and
 // the lease ended at the second look.
 func TestLongestLeaseOutlivesTheShortest(t *testing.T) {
+	t.Parallel()
 	b := open(t, postgres.Options{})
 	ids := make(map[time.Duration]store.LeaseID)
 	for _, ttl := range []time.Duration{math.MaxInt64, store.MinTTL} {

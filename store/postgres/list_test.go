@@ -5,6 +5,7 @@ package postgres_test
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -49,6 +50,48 @@ func TestListOfFewSlotsReadsTheirRecordsOnly(t *testing.T) {
 	for _, found := range regexp.MustCompile(`Rows Removed by Filter: (\d+)`).FindAllStringSubmatch(plan, -1) {
 		if n, _ := strconv.Atoi(found[1]); n > store.Slots {
 			t.Errorf("%d rows are read and left out:\n%s", n, plan)
+		}
+	}
+}
+
+// A later page has the records of its instant that are gone by now beside those that are still there, and no more of
+// both than it may have, however many are gone.
+func TestPageOfRecordsThatAreGoneKeepsItsLimit(t *testing.T) {
+	const limit, records = 3, 12
+	b := open(t, postgres.Options{})
+	for gone := range records - limit {
+		key := func(name string) store.Key { return store.Key{Namespace: fmt.Sprint(gone), Name: name} }
+		var made, removed store.Txn
+		for i := range records {
+			made.Ops = append(made.Ops, put(key(fmt.Sprintf("%02d", i)), "v"))
+		}
+		removed.Ops = []store.Op{put(key("zz"), "new")}
+		for i := range gone {
+			removed.Ops = append(removed.Ops, store.Op{Kind: "thing", Key: key(fmt.Sprintf("%02d", limit+i))})
+		}
+		if _, err := b.Commit(t.Context(), made); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for o := (store.ListOptions{Namespace: fmt.Sprint(gone), Limit: limit}); ; {
+			page, err := b.List(t.Context(), "thing", o)
+			if err != nil || len(page.Records) > limit {
+				t.Fatalf("with %d gone, after %v: %d records, error %v; want %d at most", gone, got, len(page.Records), err, limit)
+			}
+			for _, r := range page.Records {
+				got = append(got, r.Key.Name)
+			}
+			if o.Cursor = page.Cursor; o.Cursor == "" {
+				break
+			}
+			if len(got) == limit {
+				if _, err := b.Commit(t.Context(), removed); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if len(got) != records || !slices.IsSorted(got) {
+			t.Errorf("with %d gone the pages have %v", gone, got)
 		}
 	}
 }

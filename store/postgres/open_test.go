@@ -158,11 +158,13 @@ func TestDatabaseOfAnotherEncodingIsRefused(t *testing.T) {
 
 // Whatever goes wrong, no error and no log line has the password.
 func TestPasswordIsInNoErrorAndNoLogLine(t *testing.T) {
+	t.Parallel()
 	const password = "s3cr3t%21pw"
 	var log bytes.Buffer
 	var mu sync.Mutex
 	logger := slog.New(slog.NewTextHandler(lockedWriter{&mu, &log}, nil))
 	p := campaign.NewProxy(t, shared.addr())
+	var opens sync.WaitGroup // each takes its time
 	for _, dsn := range []string{
 		"postgres://postgres:" + password + "@127.0.0.1:1/postgres",
 		"postgres://postgres:" + password + "@127.0.0.1:port/postgres",
@@ -173,16 +175,19 @@ func TestPasswordIsInNoErrorAndNoLogLine(t *testing.T) {
 		"postgres://nobody_at_all:" + password + "@" + p.Addr() + "/nothing?sslmode=disable",
 		"postgres://postgres:" + password + "@" + p.Addr() + "/postgres?sslmode=verify-full",
 	} {
-		b, err := postgres.Opened(postgres.Open(t.Context(), dsn, (&postgres.Options{Timeout: time.Second}).SetLogger(logger)))
-		if err == nil {
-			b.Close()
-			t.Errorf("Open of a bad connection string succeeded")
-			continue
-		}
-		if strings.Contains(fmt.Sprintf("%v %+v %#v", err, err, err), "s3cr3t") {
-			t.Errorf("the error shows the password: %v", err)
-		}
+		opens.Go(func() {
+			b, err := postgres.Opened(postgres.Open(t.Context(), dsn, (&postgres.Options{Timeout: time.Second}).SetLogger(logger)))
+			if err == nil {
+				b.Close()
+				t.Errorf("Open of a bad connection string succeeded")
+				return
+			}
+			if strings.Contains(fmt.Sprintf("%v %+v %#v", err, err, err), "s3cr3t") {
+				t.Errorf("the error shows the password: %v", err)
+			}
+		})
 	}
+	opens.Wait()
 	b := openAt(t, "postgres://postgres:"+password+"@"+p.Addr()+"/postgres?sslmode=disable", *(&postgres.Options{Timeout: time.Second}).SetLogger(logger))
 	for range b.Watch(t.Context(), "thing", 0) {
 		break // a kind is watched: from now on there is a connection for notifications
@@ -408,6 +413,7 @@ func TestServerThatTakesNullForATextIsRefused(t *testing.T) {
 // An upgrade may make an index of all records, and wait for transactions of other programs. On
 // the old code it was given up after Options.Timeout, at each start again.
 func TestUpgradeMayTakeLongerThanARequest(t *testing.T) {
+	t.Parallel()
 	const timeout = 2 * time.Second
 	schema := newSchema()
 	if err := shared.execSimple(postgres.SchemaOf(1, schema)); err != nil {

@@ -101,6 +101,7 @@ func TestContractThroughAPoolerAndWithoutNotifications(t *testing.T) {
 //
 // promise S1. Negative control: the mutant "a pooler's error is taken for a rollback".
 func TestLostAnswerBehindAPoolerIsAnUnknownOutcome(t *testing.T) {
+	t.Parallel()
 	p := campaign.NewProxy(t, shared.addr())
 	_, port, err := net.SplitHostPort(p.Addr())
 	if err != nil {

@@ -103,6 +103,7 @@ func (unmeasured) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndDat
 // On the old code nothing was trimmed from then on, and the larger the log became the longer it
 // took to measure.
 func TestLogThatCannotBeMeasuredIsTrimmedByAge(t *testing.T) {
+	t.Parallel()
 	cfg, err := pgxpool.ParseConfig(shared.socket())
 	if err != nil {
 		t.Fatal(err)

@@ -153,6 +153,7 @@ func awaitWithoutBell(t *testing.T, watcher, writer store.Backend) {
 // Negative control: with Options.Poll counted from the last notification, no progress was
 // told. Mutant "progress waits until all kinds are quiet".
 func TestIdleKindIsToldOfProgressWhileAnotherIsWritten(t *testing.T) {
+	t.Parallel()
 	b := open(t, postgres.Options{})
 	ctx, cancel := context.WithCancel(longEnough(t))
 	var writer sync.WaitGroup
@@ -343,6 +344,7 @@ func TestPagesShowOneInstantWhileTheLogIsTrimmed(t *testing.T) {
 //
 // Negative control: the mutant "what is written between two looks is never trimmed".
 func TestLogIsTrimmedBySize(t *testing.T) {
+	t.Parallel()
 	const size = 256 << 10
 	b := open(t, postgres.Options{HistoryBytes: size})
 	ctx := t.Context()
@@ -374,6 +376,7 @@ func TestLogIsTrimmedBySize(t *testing.T) {
 }
 
 func TestLogIsTrimmedByAge(t *testing.T) {
+	t.Parallel()
 	b := open(t, postgres.Options{HistoryAge: 2 * time.Second})
 	ctx := t.Context()
 	first, err := b.Commit(ctx, store.Txn{Ops: []store.Op{put(key("a"), "1")}})
