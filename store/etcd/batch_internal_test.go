@@ -286,3 +286,46 @@ func TestRequestHasNoMoreOperationsThanEtcdTakes(t *testing.T) {
 		t.Errorf("%d members of 100 operations leave together, want %d", n, maxTxnOps-100)
 	}
 }
+
+// What the error of a write says of its outcome: nothing was written only where the server, or this client, has said
+// so for certain.
+//
+// promise S1.
+func TestErrorsOfWritesSayWhatIsKnownOfTheOutcome(t *testing.T) {
+	over, cancel := context.WithTimeoutCause(t.Context(), 0, errTimeout)
+	defer cancel()
+	refused := status.Error(codes.Unavailable, "refused")
+	gone, invalid, unknown := store.ErrLeaseGone, store.ErrInvalid, store.ErrUnknownOutcome
+	for _, c := range []struct {
+		ctx  context.Context
+		err  error
+		want []error // of these
+	}{
+		{t.Context(), rpctypes.ErrLeaseNotFound, []error{gone}},
+		{t.Context(), rpctypes.ErrRequestTooLarge, []error{invalid}},
+		{t.Context(), status.Error(codes.ResourceExhausted, "trying to send message larger than max"), []error{invalid}},
+		{t.Context(), status.Error(codes.ResourceExhausted, "something else"), []error{unknown}},
+		{t.Context(), rpctypes.ErrNoSpace, []error{unknown}},
+		{t.Context(), rpctypes.ErrTooManyRequests, nil},
+		{t.Context(), rpctypes.ErrTooManyOps, nil},
+		{t.Context(), rpctypes.ErrPermissionDenied, nil},
+		{t.Context(), rpctypes.ErrInvalidAuthToken, nil},
+		{t.Context(), rpctypes.ErrAuthOldRevision, nil},
+		{over, rpctypes.ErrPermissionDenied, nil},
+		{t.Context(), rpctypes.ErrTimeout, []error{unknown}},
+		{t.Context(), rpctypes.ErrTimeoutDueToLeaderFail, []error{unknown}},
+		{t.Context(), rpctypes.ErrNoLeader, []error{unknown}},
+		{t.Context(), refused, []error{unknown}},
+		{t.Context(), status.Error(codes.Internal, ""), []error{unknown}},
+		{over, context.DeadlineExceeded, []error{unknown, errTimeout}},
+		{t.Context(), &unsentError{place: "here", err: refused}, nil},
+		{over, &unsentError{place: "here", err: refused}, []error{errTimeout}},
+	} {
+		err := failed(c.ctx, c.err)
+		for _, class := range []error{gone, invalid, unknown, errTimeout} {
+			if is := errors.Is(err, class); is != slices.Contains(c.want, class) {
+				t.Errorf("%v became %v: it is %q: %v", c.err, err, class, is)
+			}
+		}
+	}
+}

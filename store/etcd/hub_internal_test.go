@@ -366,3 +366,62 @@ func TestLastValueIsWhatIsStored(t *testing.T) {
 		}
 	}
 }
+
+// A hub keeps the latest batches, History of them at least and fewer than twice as many. A watch that is within them
+// gets what follows, each once; of one that is not the history is gone.
+func TestHubKeepsTheLatestBatches(t *testing.T) {
+	const history = 10
+	h := newHub(&backend{opts: Options{History: history}}, "thing")
+	for at := range store.Revision(100) {
+		h.pushLocked(store.Batch{Revision: at + 1, Changes: []store.Change{{Record: store.Record{Revision: at + 1}}}})
+		if n := len(h.ring); n >= 2*history || n < min(history, int(at)+1) || h.head != at+1 || h.start != at+1-store.Revision(n) || h.last.Revision != at+1 {
+			t.Fatalf("after %d batches there are %d, after revision %d, and the last is %d", at+1, n, h.start, h.last.Revision)
+		}
+		for from := range at + 1 {
+			batches, _, err := (&watcher{h: h, at: from}).next()
+			if from < h.start {
+				if !errors.Is(err, store.ErrCompacted) {
+					t.Fatalf("a watch after %d, where the ring begins after %d: %v", from, h.start, err)
+				}
+			} else if err != nil || len(batches) != int(at+1-from) || batches[0].Revision != from+1 {
+				t.Fatalf("a watch after %d has %d batches, error %v", from, len(batches), err)
+			}
+		}
+	}
+}
+
+// Of changes in other slots a watch is told how many there were since it began, each once.
+func TestWatchIsToldOfEachSkippedChangeOnce(t *testing.T) {
+	h := newHub(&backend{opts: Options{Prefix: "/tend", History: 10}}, "thing")
+	h.opened = true
+	skip := func(at int64, events int64) {
+		resp := clientv3.WatchResponse{Header: &pb.ResponseHeader{Revision: at}, Events: []*clientv3.Event{{Kv: &mvccpb.KeyValue{ModRevision: at, Version: events}}}}
+		if goesOn, err := h.takeLocked(resp); !goesOn || err != nil {
+			t.Fatal(goesOn, err)
+		}
+	}
+	told := func(w *watcher) (n int) {
+		t.Helper()
+		for {
+			batches, wake, err := w.next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if wake != nil {
+				return n
+			}
+			for _, b := range batches {
+				n, w.at = n+b.Skipped, b.Revision
+			}
+		}
+	}
+	skip(3, 4)
+	w := &watcher{h: h, at: 3, slots: store.SlotsOf(0, 8)}
+	h.followLocked(w, 3)
+	for _, n := range []int64{1, 5, 2} {
+		skip(int64(w.at)+1, n)
+		if got := told(w); got != int(n) {
+			t.Errorf("%d changes were skipped, and the watch is told of %d", n, got)
+		}
+	}
+}

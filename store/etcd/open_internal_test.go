@@ -4,11 +4,15 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"log/slog"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/tendhq/tend/store"
 )
@@ -110,5 +114,54 @@ func TestTLSOfEtcdIsAsItsVariablesSay(t *testing.T) {
 	authority.AddCert(of.Certificate())
 	if c, err := tlsConfig(nil); err != nil || !c.RootCAs.Equal(authority) || len(c.Certificates) != 1 || !slices.Equal(c.Certificates[0].Certificate[0], pair.Certificate[0]) {
 		t.Errorf("an authority and a client's certificate make %+v, %v", c, err)
+	}
+}
+
+// Options that are left out mean what their comments say, those that are given are kept, and those that cannot be
+// meant are refused.
+func TestZeroOptionsMeanTheirDefaults(t *testing.T) {
+	log := slog.Default()
+	want := Options{
+		Prefix: "/tend", Timeout: 5 * time.Second, batch: 32, inFlight: 2, History: 4096,
+		silence: 10 * time.Second, firstLook: time.Minute, logger: log,
+	}
+	for _, o := range []*Options{nil, {}} {
+		if got, err := o.withDefaults(); err != nil || got != want {
+			t.Errorf("the defaults are %+v, error %v, want %+v", got, err, want)
+		}
+	}
+	given := Options{
+		Prefix: "/x", Timeout: 1, batch: 120, inFlight: 1, History: 1, silence: 1, firstLook: 1, logger: slog.New(slog.DiscardHandler),
+	}
+	if got, err := given.withDefaults(); err != nil || got != given {
+		t.Errorf("%+v became %+v, error %v", given, got, err)
+	}
+	for _, o := range []Options{{Prefix: "/tend/"}, {Timeout: -1}, {inFlight: -1}, {History: -1}, {silence: -1}, {batch: -1}, {batch: 121}} {
+		if _, err := o.withDefaults(); err == nil {
+			t.Errorf("%+v is taken", o)
+		}
+		if b, err := New(clientv3.Config{Endpoints: []string{"127.0.0.1:1"}}, &o); err == nil {
+			_ = b.Close()
+			t.Errorf("a backend with %+v is made", o)
+		}
+	}
+}
+
+// A connection that dies without a word is noticed: a keepalive is set where the caller sets none, and one that is
+// set is kept.
+func TestConnectionsAreKeptAlive(t *testing.T) {
+	for _, c := range []struct{ every, answer, wantEvery, wantAnswer time.Duration }{
+		{0, 0, 10 * time.Second, 3 * time.Second},
+		{time.Hour, time.Minute, time.Hour, time.Minute},
+	} {
+		made, err := New(clientv3.Config{Endpoints: []string{"127.0.0.1:1"}, DialKeepAliveTime: c.every, DialKeepAliveTimeout: c.answer}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := made.(*backend)
+		if cfg := b.streams.cfg; cfg.DialKeepAliveTime != c.wantEvery || cfg.DialKeepAliveTimeout != c.wantAnswer {
+			t.Errorf("%v and %v became %v and %v, want %v and %v", c.every, c.answer, cfg.DialKeepAliveTime, cfg.DialKeepAliveTimeout, c.wantEvery, c.wantAnswer)
+		}
+		_ = b.Close()
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"runtime"
 	"strings"
 	"sync"
@@ -253,6 +254,22 @@ func TestRestoredStoreRestartsWatchersWithASnapshot(t *testing.T) {
 			t.Errorf("the new snapshot holds %v, want only what the restored store has", seen)
 		}
 	})
+}
+
+// What is there is counted by its kind, whatever the names of kinds have in common.
+func TestKindsAreCounted(t *testing.T) {
+	b := open(t, etcd.Options{})
+	for i, kind := range []string{"a", "a", "ab", "a-b", "b", "_lease", "a"} {
+		op := put(key(fmt.Sprint(i)), "v")
+		op.Kind = kind
+		if _, err := b.Commit(t.Context(), store.Txn{Ops: []store.Op{op}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := b.Kinds(t.Context())
+	if want := map[string]int{"a": 3, "ab": 1, "a-b": 1, "b": 1, "_lease": 1}; err != nil || !maps.Equal(got, want) {
+		t.Errorf("Kinds = %v, %v; want %v", got, err, want)
+	}
 }
 
 func TestManyWatchersShareOneStream(t *testing.T) {

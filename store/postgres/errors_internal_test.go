@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"log/slog"
 	"math"
 	"strings"
 	"testing"
@@ -78,4 +79,28 @@ func TestRequestWaitsForLocksForLessThanItsTime(t *testing.T) {
 			cancel()
 		}
 	})
+}
+
+// Options that are left out mean what their comments say, and those that are given are kept.
+func TestZeroOptionsMeanTheirDefaults(t *testing.T) {
+	want := Options{
+		Schema: "tend", Timeout: 5 * time.Second, batch: 128, poll: time.Second,
+		HistoryAge: 10 * time.Minute, HistoryBytes: 256 << 20, logger: slog.Default(),
+	}
+	for _, o := range []*Options{nil, {}} {
+		if got, err := o.withDefaults(); err != nil || got != want {
+			t.Errorf("the defaults are %+v, error %v, want %+v", got, err, want)
+		}
+	}
+	want.NoNotify, want.poll = true, 50*time.Millisecond
+	if got, err := (&Options{NoNotify: true}).withDefaults(); err != nil || got != want {
+		t.Errorf("the defaults without notifications are %+v, error %v, want %+v", got, err, want)
+	}
+	given := Options{
+		Schema: strings.Repeat("x", 40), Timeout: 1, batch: 1000, NoNotify: true, poll: 1, HistoryAge: 1, HistoryBytes: 1,
+		logger: slog.New(slog.DiscardHandler),
+	}
+	if got, err := given.withDefaults(); err != nil || got != given {
+		t.Errorf("%+v became %+v, error %v", given, got, err)
+	}
 }

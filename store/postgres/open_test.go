@@ -245,6 +245,10 @@ func TestBadOptionsAreRefused(t *testing.T) {
 		"batch":    *new(postgres.Options).SetBatch(1001),
 		"negative": *new(postgres.Options).SetBatch(-1),
 		"history":  {HistoryBytes: -1},
+		"age":      {HistoryAge: -1},
+		"poll":     *new(postgres.Options).SetPoll(-1),
+		"long":     {Schema: strings.Repeat("x", 41)},
+		"digit":    {Schema: "1st"},
 	} {
 		if b, err := postgres.Opened(postgres.Open(context.Background(), shared.socket(), &o)); err == nil {
 			b.Close()
