@@ -3,6 +3,7 @@
 package postgres_test
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -92,6 +93,31 @@ func TestPageOfRecordsThatAreGoneKeepsItsLimit(t *testing.T) {
 		}
 		if len(got) != records || !slices.IsSorted(got) {
 			t.Errorf("with %d gone the pages have %v", gone, got)
+		}
+	}
+}
+
+// A list that goes on in a store that was set back to before it began is begun again; a revision that a caller asks
+// for by itself, and that is not reached, is its mistake.
+func TestListThatBeganBeforeARestoreIsCompacted(t *testing.T) {
+	b := open(t, postgres.Options{})
+	for _, name := range []string{"a", "b"} {
+		if _, err := b.Commit(t.Context(), store.Txn{Ops: []store.Op{put(key(name), "v")}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	page, err := b.List(t.Context(), "thing", store.ListOptions{Limit: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	holdHead(t, b, "revision = revision - 1")()
+	fresh := open(t, postgres.Options{Schema: b.Schema()}) // a server that has not seen more
+	for want, o := range map[error]store.ListOptions{store.ErrCompacted: {Cursor: page.Cursor}, store.ErrInvalid: {At: page.Revision}} {
+		if page, err := fresh.List(t.Context(), "thing", o); !errors.Is(err, want) {
+			t.Errorf("List with %+v: %d records, %v; want %v", o, len(page.Records), err, want)
 		}
 	}
 }
