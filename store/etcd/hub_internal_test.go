@@ -172,6 +172,7 @@ func TestOutageOfSeveralStreamsIsOne(t *testing.T) {
 	var said strings.Builder
 	b := &backend{health: &health{place: "10.0.0.1:2379", log: slog.New(slog.NewTextHandler(&said, nil)), ill: make(map[*hub]*store.UnavailableError)}}
 	b.writes = store.NewWriteHealth(b, "10.0.0.1:2379", nil)
+	b.space.warning.Store(&fullError{place: "10.0.0.1:2379"}) // that it has little space left is less than an outage
 	noon := time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
 	hubs := []*hub{newHub(b, "a"), newHub(b, "b"), newHub(b, "c")}
 	for i, minutes := range []time.Duration{2, 0, 5} {
@@ -191,8 +192,12 @@ func TestOutageOfSeveralStreamsIsOne(t *testing.T) {
 		t.Errorf("the log has the end while a stream is silent: %s", said.String())
 	}
 	b.health.answers(hubs[2])()
-	if err := b.Health(); err != nil || strings.Count(said.String(), "does not answer") != 1 || strings.Count(said.String(), "answers again") != 1 {
-		t.Errorf("health is %v, the log has %s, want one line for the beginning and one for the end", err, said.String())
+	if err := b.Health(); !errors.As(err, new(*fullError)) || strings.Count(said.String(), "does not answer") != 1 || strings.Count(said.String(), "answers again") != 1 {
+		t.Errorf("health is %v, the log has %s, want the warning, and one line for the beginning and one for the end", err, said.String())
+	}
+	b.space.warning.Store(nil)
+	if err := b.Health(); err != nil {
+		t.Errorf("health is %v", err)
 	}
 }
 
@@ -210,6 +215,9 @@ func TestBatchesThatAWatcherHasStayWhenTheHubRewinds(t *testing.T) {
 		t.Fatalf("the watcher has %v, error %v", has, err)
 	}
 	h.rewindLocked(2)
+	if left, _, err := (&watcher{h: h, at: 0}).next(); err != nil || len(left) != 2 || left[1].Revision != 2 {
+		t.Errorf("of what is not delivered again a watcher that is behind has %v, error %v; want revisions 1 and 2", left, err)
+	}
 	push(9)
 	push(10)
 	for i, batch := range has {
@@ -422,6 +430,52 @@ func TestWatchIsToldOfEachSkippedChangeOnce(t *testing.T) {
 		skip(int64(w.at)+1, n)
 		if got := told(w); got != int(n) {
 			t.Errorf("%d changes were skipped, and the watch is told of %d", n, got)
+		}
+	}
+}
+
+// Streams that meet the same dead connection throw it away once: the one that is made in its place stays.
+func TestDeadConnectionIsThrownAwayOnce(t *testing.T) {
+	s := &streams{cfg: clientv3.Config{Endpoints: []string{"127.0.0.1:1"}}}
+	get := func() *clientv3.Client {
+		t.Helper()
+		c, err := s.get()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	first := get()
+	if get() != first {
+		t.Error("there are two connections")
+	}
+	s.drop(first)
+	second := get()
+	s.drop(first)
+	if second == first || get() != second || second.Ctx().Err() != nil || first.Ctx().Err() == nil {
+		t.Errorf("of two connections the dead one is closed: %v, and the other: %v", first.Ctx().Err(), second.Ctx().Err())
+	}
+	s.close()
+	if _, err := s.get(); err == nil || second.Ctx().Err() == nil {
+		t.Errorf("after the end there is a connection: %v", err)
+	}
+}
+
+// Only an answer to a progress request is left out where answers may overtake changes: what ends a watch, begins it
+// or tells of it alone is not one.
+func TestOnlyAnswersToProgressRequestsAreLeftOut(t *testing.T) {
+	for name, c := range map[string]struct {
+		resp *pb.WatchResponse
+		want bool
+	}{
+		"the answer":             {&pb.WatchResponse{WatchId: clientv3.InvalidWatchID}, true},
+		"of one watch":           {&pb.WatchResponse{WatchId: 0}, false},
+		"changes":                {&pb.WatchResponse{WatchId: clientv3.InvalidWatchID, Events: []*mvccpb.Event{{}}}, false},
+		"a watch that is made":   {&pb.WatchResponse{WatchId: clientv3.InvalidWatchID, Created: true}, false},
+		"one that is not let in": {&pb.WatchResponse{WatchId: clientv3.InvalidWatchID, Canceled: true}, false},
+	} {
+		if got := isAnswer(c.resp); got != c.want {
+			t.Errorf("%s: it is an answer: %v, want %v", name, got, c.want)
 		}
 	}
 }

@@ -46,6 +46,9 @@ func TestRenewalByADeposedLeaderDoesNotCount(t *testing.T) {
 	later := func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, o ...grpc.CallOption) error {
 		err := invoke(ctx, method, req, reply, cc, o...)
 		if read, ok := reply.(*pb.RangeResponse); ok && err == nil {
+			if req.(*pb.RangeRequest).Serializable {
+				t.Error("the read after a renewal asks no leader")
+			}
 			read.Header.RaftTerm += elected.Load()
 		}
 		return err

@@ -308,6 +308,14 @@ func TestWatchThatIsAheadOfTheStreamSharesIt(t *testing.T) {
 	if shares, err := b.Resume(t.Context(), "thing", ahead); err != nil || !shares {
 		t.Errorf("it shares the stream: %v, error %v; want yes", shares, err)
 	}
+	start := write(t, b, "b")
+	watchKind(t, b, "third", 0).next() // a stream that begins here
+	if shares, err := b.Resume(t.Context(), "third", start); err != nil || !shares {
+		t.Errorf("from where the stream begins it shares it: %v, error %v; want yes", shares, err)
+	}
+	if shares, err := b.Resume(t.Context(), "third", start-1); err != nil || shares {
+		t.Errorf("from before the stream begins it shares it: %v, error %v; want no", shares, err)
+	}
 	if shares, err := b.Resume(t.Context(), "thing", ahead+1000); err != nil || shares {
 		t.Errorf("from a revision that the store does not have it shares the stream: %v, error %v; want no", shares, err)
 	}
