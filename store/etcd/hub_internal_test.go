@@ -101,7 +101,11 @@ func TestSilenceIsNoticedAndItsEndToo(t *testing.T) {
 		defer h.end()
 		time.Sleep(14 * time.Second)
 		h.lives()
+		h.silent() // an alarm that was under way
 		heard := time.Now()
+		if err := b.Health(); err != nil {
+			t.Errorf("at a sign of life: %v", err)
+		}
 		time.Sleep(14 * time.Second)
 		if err := b.Health(); err != nil {
 			t.Errorf("after 14 s of silence: %v", err)

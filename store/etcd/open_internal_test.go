@@ -5,6 +5,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"log/slog"
+	"math"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -13,6 +14,10 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/tendhq/tend/store"
 )
@@ -148,13 +153,17 @@ func TestZeroOptionsMeanTheirDefaults(t *testing.T) {
 }
 
 // A connection that dies without a word is noticed: a keepalive is set where the caller sets none, and one that is
-// set is kept.
+// set is kept. So is the caller's logger; without one etcd's client logs nothing.
 func TestConnectionsAreKeptAlive(t *testing.T) {
-	for _, c := range []struct{ every, answer, wantEvery, wantAnswer time.Duration }{
-		{0, 0, 10 * time.Second, 3 * time.Second},
-		{time.Hour, time.Minute, time.Hour, time.Minute},
+	logger := zap.NewExample()
+	for _, c := range []struct {
+		every, answer, wantEvery, wantAnswer time.Duration
+		log                                  *zap.Logger
+	}{
+		{0, 0, 10 * time.Second, 3 * time.Second, nil},
+		{time.Hour, time.Minute, time.Hour, time.Minute, logger},
 	} {
-		made, err := New(clientv3.Config{Endpoints: []string{"127.0.0.1:1"}, DialKeepAliveTime: c.every, DialKeepAliveTimeout: c.answer}, nil)
+		made, err := New(clientv3.Config{Endpoints: []string{"127.0.0.1:1"}, DialKeepAliveTime: c.every, DialKeepAliveTimeout: c.answer, Logger: c.log}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -162,6 +171,29 @@ func TestConnectionsAreKeptAlive(t *testing.T) {
 		if cfg := b.streams.cfg; cfg.DialKeepAliveTime != c.wantEvery || cfg.DialKeepAliveTimeout != c.wantAnswer {
 			t.Errorf("%v and %v became %v and %v, want %v and %v", c.every, c.answer, cfg.DialKeepAliveTime, cfg.DialKeepAliveTimeout, c.wantEvery, c.wantAnswer)
 		}
+		if l := b.streams.cfg.Logger; l == nil || c.log != nil && l != c.log || c.log == nil && l.Core().Enabled(zap.FatalLevel) {
+			t.Errorf("the logger %v became %v", c.log, l)
+		}
 		_ = b.Close()
+	}
+}
+
+// The calls of commits have the sizes that the caller's client has.
+func TestCallsHaveTheSizesOfTheClient(t *testing.T) {
+	for _, c := range []struct{ send, recv, wantSend, wantRecv int }{{0, 0, 2 << 20, math.MaxInt32}, {5, 7, 5, 7}} {
+		options := callOptions(clientv3.Config{MaxCallSendMsgSize: c.send, MaxCallRecvMsgSize: c.recv})
+		if !slices.Contains(options, grpc.MaxCallSendMsgSize(c.wantSend)) || !slices.Contains(options, grpc.MaxCallRecvMsgSize(c.wantRecv)) {
+			t.Errorf("sizes of %d and %d became %v, want %d and %d", c.send, c.recv, options, c.wantSend, c.wantRecv)
+		}
+	}
+}
+
+// Of a call that was not sent etcd's client is told that it is not to be made again, and whether the caller gave up.
+func TestCallThatWasNotSentSaysWhy(t *testing.T) {
+	for of, want := range map[codes.Code]codes.Code{codes.Unavailable: codes.FailedPrecondition, codes.DeadlineExceeded: codes.FailedPrecondition, codes.Canceled: codes.Canceled} {
+		err := &unsentError{place: "here", err: status.Error(of, "why")}
+		if got := status.Code(err); got != want || err.Unreachable() != (of != codes.Canceled) || err.Error() != "no connection to here: why" {
+			t.Errorf("%v became %v, %q, unreachable: %v", of, got, err, err.Unreachable())
+		}
 	}
 }

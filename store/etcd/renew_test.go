@@ -153,9 +153,13 @@ func TestRenewalCountsIfOneMemberAnswersIt(t *testing.T) {
 // is not shorter.
 // promise L1; with the seconds cut off this lease had 90.
 func TestLeaseIsNotShorterThanWasAskedFor(t *testing.T) {
-	id, err := open(t, etcd.Options{}).Grant(t.Context(), 90*time.Second+time.Millisecond)
+	b := open(t, etcd.Options{})
+	id, err := b.Grant(t.Context(), 90*time.Second+time.Millisecond)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if !b.Shared() {
+		t.Error("the leases are said to be of this process alone")
 	}
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{server}})
 	if err != nil {

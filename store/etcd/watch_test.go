@@ -11,9 +11,12 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -254,6 +257,49 @@ func TestRestoredStoreRestartsWatchersWithASnapshot(t *testing.T) {
 			t.Errorf("the new snapshot holds %v, want only what the restored store has", seen)
 		}
 	})
+}
+
+// A watch waits for a cluster without a leader as long as a request may take, and says what it waited for. What
+// fails while its snapshot is read ends it.
+func TestWatchThatCannotBeginSaysWhy(t *testing.T) {
+	for name, c := range map[string]struct {
+		fails   error
+		of      func(n int64, req *pb.RangeRequest) bool
+		timeout time.Duration
+		want    string // in the error; "": the watch begins
+	}{
+		"an election": {rpctypes.ErrNoLeader, func(n int64, _ *pb.RangeRequest) bool { return n <= 2 }, patience, ""},
+		"no election": {rpctypes.ErrNoLeader, func(int64, *pb.RangeRequest) bool { return true }, 100 * time.Millisecond, "no answer within the request timeout"},
+		"no snapshot": {rpctypes.ErrPermissionDenied, func(_ int64, r *pb.RangeRequest) bool { return r.Limit > 0 }, patience, "permission denied"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var reads atomic.Int64
+			fail := func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, o ...grpc.CallOption) error {
+				if r, ok := req.(*pb.RangeRequest); ok && c.of(reads.Add(1), r) {
+					return c.fails
+				}
+				return invoke(ctx, method, req, reply, cc, o...)
+			}
+			b, err := etcd.New(clientv3.Config{
+				Endpoints: []string{server}, MaxUnaryRetries: 1, DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(fail)},
+			}, &etcd.Options{Prefix: newPrefix(), Timeout: c.timeout})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer b.Close()
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			ended := errors.New("it ended without an error")
+			for batch, err := range b.Watch(ctx, "thing", 0) {
+				if ended = err; batch.Kind == store.BatchSnapshotEnd {
+					break
+				}
+			}
+			if c.want == "" && ended != nil || c.want != "" && (ended == nil || !strings.Contains(ended.Error(), c.want)) {
+				t.Errorf("the watch: %v, want %q", ended, c.want)
+			}
+		})
+	}
 }
 
 // What is there is counted by its kind, whatever the names of kinds have in common.

@@ -197,9 +197,17 @@ func TestLeaseCampaign(t *testing.T) {
 // promise L2. Seen to fail without the comparison in end_leases.
 func TestLeaseThatIsRenewedMeanwhileIsNotEnded(t *testing.T) {
 	b := open(t, postgres.Options{})
-	id, err := b.Grant(t.Context(), time.Hour)
-	if err != nil {
-		t.Fatal(err)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	var id store.LeaseID
+	for _, ttl := range []time.Duration{store.MinTTL, time.Minute, time.Hour} { // each is longer than any before
+		var err error
+		if id, err = b.Grant(ctx, ttl); err != nil {
+			t.Fatalf("Grant of %v: %v", ttl, err)
+		}
+	}
+	if !b.Shared() {
+		t.Error("the leases are said to be of this process alone")
 	}
 	for renewed := range 3 {
 		if err := b.Renew(t.Context(), id); err != nil {
