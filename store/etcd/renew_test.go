@@ -10,6 +10,7 @@ import (
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 
@@ -169,5 +170,30 @@ func TestLeaseIsNotShorterThanWasAskedFor(t *testing.T) {
 	there, err := client.TimeToLive(t.Context(), clientv3.LeaseID(id))
 	if err != nil || there.GrantedTTL != 91 {
 		t.Errorf("a lease of 90.001 s has %v s, error %v, want 91", there.GrantedTTL, err)
+	}
+}
+
+// A cluster that takes no writes is found out by an error of a lease, too: no commit of the service is needed.
+//
+// promise S7. Seen to fail with errors of leases that are not told to the health.
+func TestErrorOfALeaseShowsThatNothingIsWritten(t *testing.T) {
+	var full atomic.Bool
+	refuse := func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, o ...grpc.CallOption) error {
+		if _, reads := req.(*pb.RangeRequest); full.Load() && !reads {
+			return rpctypes.ErrNoSpace
+		}
+		return invoke(ctx, method, req, reply, cc, o...)
+	}
+	for name, call := range map[string]func(b *etcd.Backend, id store.LeaseID) error{
+		"grant":  func(b *etcd.Backend, _ store.LeaseID) error { _, err := b.Grant(t.Context(), time.Minute); return err },
+		"revoke": func(b *etcd.Backend, id store.LeaseID) error { return b.Revoke(t.Context(), id) },
+	} {
+		full.Store(false)
+		b, id := grantThrough(t, refuse)
+		full.Store(true)
+		if err := call(b, id); err == nil {
+			t.Fatalf("%s in a cluster that is full: %v", name, err)
+		}
+		waitFor(t, func() bool { return b.Health() != nil })
 	}
 }
