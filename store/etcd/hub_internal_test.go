@@ -362,8 +362,12 @@ func TestStreamThatGoesBackEnds(t *testing.T) {
 	} {
 		h := newHub(&backend{opts: Options{Prefix: "/tend", History: 10}}, "thing")
 		h.cluster, h.head, h.start = 7, 10, 8
+		wake := h.wake
 		if goesOn, why := h.takeLocked(c.resp); goesOn != c.goesOn || !errors.Is(why, c.why) || h.head != c.head {
 			t.Errorf("%s: the stream goes on %v, because of %v, and the hub is at %d; want %v, %v and %d", c.name, goesOn, why, h.head, c.goesOn, c.why, c.head)
+		}
+		if h.head != 10 && h.wake == wake {
+			t.Errorf("%s: watches are not told", c.name)
 		}
 	}
 }
