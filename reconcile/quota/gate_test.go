@@ -21,53 +21,58 @@ import (
 //
 // Negative control: mutant "a token that was not used is lost".
 func TestTokenThatARunDidNotUseComesBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		set, err := NewSet(&Options{Limits: func(Name) (Limits, error) {
-			return Limits{Read: Rate{PerSecond: 0.001, Burst: 1}, Judge: func(error) Verdict { return Verdict{} }}, nil
-		}})
-		if err != nil {
+	for _, op := range []Op{Read, Write} {
+		synctest.Test(t, func(t *testing.T) { testUnusedToken(t, op) })
+	}
+}
+
+func testUnusedToken(t *testing.T, op Op) {
+	set, err := NewSet(&Options{Limits: func(Name) (Limits, error) {
+		rate := Rate{PerSecond: 0.001, Burst: 1}
+		return Limits{Read: rate, Write: rate, Judge: func(error) Verdict { return Verdict{} }}, nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, err := set.Get(Name{API: "dns"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var served atomic.Bool
+	o, err := Limit(func(string) (*Quota, error) { return q, nil }, &reconcile.Options[string]{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var runs atomic.Int64
+	c, err := reconcile.New("dns", reconcile.Func[string](func(ctx context.Context, _ string) (reconcile.Result, error) {
+		if runs.Add(1); served.Load() {
+			return reconcile.Result{}, nil
+		}
+		return reconcile.Result{}, q.Do(ctx, op, func(context.Context) error { return nil })
+	}), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- c.Run(ctx) }() // ends at cancel
+	for i := range 10 {
+		if err := c.Add(fmt.Sprint(i)); err != nil {
 			t.Fatal(err)
 		}
-		q, err := set.Get(Name{API: "dns"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var served atomic.Bool
-		o, err := Limit(func(string) (*Quota, error) { return q, nil }, &reconcile.Options[string]{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var runs atomic.Int64
-		c, err := reconcile.New("dns", reconcile.Func[string](func(ctx context.Context, _ string) (reconcile.Result, error) {
-			if runs.Add(1); served.Load() {
-				return reconcile.Result{}, nil
-			}
-			return reconcile.Result{}, q.Do(ctx, Read, func(context.Context) error { return nil })
-		}), o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- c.Run(ctx) }() // ends at cancel
-		for i := range 10 {
-			if err := c.Add(fmt.Sprint(i)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		synctest.Wait() // one has called, nine wait for the next token
-		served.Store(true)
-		runs.Store(0)
-		time.Sleep(1001 * time.Second)
-		synctest.Wait()
-		if runs.Load() != 9 || set.Snapshot()[0].Owing != 0 {
-			t.Errorf("%d runs by one token that none of them needs, want 9; %d keys wait", runs.Load(), set.Snapshot()[0].Owing)
-		}
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
+	}
+	synctest.Wait() // one has called, nine wait for the next token
+	served.Store(true)
+	runs.Store(0)
+	time.Sleep(1001 * time.Second)
+	synctest.Wait()
+	if runs.Load() != 9 || set.Snapshot()[op].Owing != 0 {
+		t.Errorf("%v: %d runs by one token that none of them needs, want 9; %d keys wait", op, runs.Load(), set.Snapshot()[op].Owing)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
 }
 
 // Keys that other servers run now are not counted as waiting here, and those that stay are.

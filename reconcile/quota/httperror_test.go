@@ -162,6 +162,24 @@ func TestHTTPAnswersAreJudged(t *testing.T) {
 	}
 }
 
+// An error has the code and the message of the API, wherever that puts them.
+func TestErrorHasTheMessageOfTheAPI(t *testing.T) {
+	for body, want := range map[string]string{
+		"<Error><Code>AccessDenied</Code><Message>Not yours.</Message></Error>":  "AccessDenied: Not yours.",
+		`{"__type": "a#Denied", "Message": "Not yours."}`:                        "Denied: Not yours.",
+		`{"error": {"code": "Denied", "message": "Not yours."}}`:                 "Denied: Not yours.",
+		`{"error": {"errors": [{"reason": "denied", "message": "Not yours."}]}}`: "denied: Not yours.",
+		`{"errors": [{"code": 10000, "message": "Not yours."}]}`:                 "10000: Not yours.",
+		`{"id": "denied", "message": "Not yours."}`:                              "denied: Not yours.",
+		`{"message": "Not yours."}`:                                              "Not yours.",
+	} {
+		err := quota.CheckResponse(&http.Response{StatusCode: 403, Body: io.NopCloser(strings.NewReader(body))})
+		if got := err.Error(); got != "answered with status 403: "+want {
+			t.Errorf("%s: %q, want the status and %q", body, got, want)
+		}
+	}
+}
+
 // Each word that a provider has for it asks for fewer calls, whatever the status says.
 func TestWordsOfProvidersThrottle(t *testing.T) {
 	for word := range strings.FieldsSeq(`

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -114,6 +115,57 @@ func TestShorterPauseOfOneServerEndsNoLongerOneOfAnother(t *testing.T) {
 			if at := time.Since(begun); at < time.Minute || at > 62*time.Second {
 				t.Errorf("the %s server made a call %v after the pause of 1 min began", name, at)
 			}
+		}
+	})
+}
+
+// The cloud asks the same server for another time, before the first is over: the others wait for that.
+//
+// promise Q6
+func TestLaterPauseOfTheSameServerIsHeard(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := must(memory.New(nil))
+		defer b.Close()
+		first, stop := runSet(t, b)
+		defer stop()
+		second, stop := runSet(t, b)
+		defer stop()
+		begun := time.Now()
+		var calls sync.WaitGroup
+		for _, after := range []time.Duration{0, 5 * time.Second} { // both were sent before the first answer
+			calls.Go(func() {
+				_ = first.Do(t.Context(), quota.Read, func(context.Context) error {
+					time.Sleep(after)
+					return &busy{10*time.Second + 5*after}
+				})
+			})
+		}
+		calls.Wait()
+		synctest.Wait()
+		if err := second.Do(t.Context(), quota.Read, func(context.Context) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+		if at := time.Since(begun); at < 40*time.Second || at > 42*time.Second {
+			t.Errorf("the second server made a call after %v, want 40s", at)
+		}
+	})
+}
+
+// A store that fails is asked for its watch ever more seldom, down to once in 5 s.
+func TestWatchThatFailsIsBegunSeldom(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := &stuck{FullBackend: must(memory.New(nil))}
+		defer b.Close()
+		watches := 0
+		b.watch = func(yield func(store.Batch, error) bool) {
+			watches++
+			yield(store.Batch{}, errDown)
+		}
+		_, stop := runSet(t, b)
+		time.Sleep(10 * time.Minute)
+		stop()
+		if watches < 100 || watches > 130 {
+			t.Errorf("%d watches were begun in ten minutes, want some 120", watches)
 		}
 	})
 }

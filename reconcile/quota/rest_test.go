@@ -32,6 +32,17 @@ func wear(t *testing.T, set *quota.Set, rounds int) {
 // Negative control: with nothing ever tidied, 8,000 names were known.
 func TestNamesThatNobodyUsesAreForgotten(t *testing.T) {
 	bubble(t, func(t *testing.T) {
+		few := newSet(quota.Rate{PerSecond: 10}, quota.Rate{PerSecond: 1})
+		for i := range 900 {
+			if i == 899 { // the others have counters, and the rates that were found
+				time.Sleep(2 * time.Hour)
+				runtime.GC()
+			}
+			must(few.Get(quota.Name{Account: fmt.Sprint(i)}))
+		}
+		if n := few.Names(); n != 900 {
+			t.Errorf("%d names are known of 900, want all: they are few", n)
+		}
 		set := newSet(quota.Rate{PerSecond: 10}, quota.Rate{PerSecond: 1})
 		wear(t, set, 8)
 		if n := set.Names(); n > 4000 {

@@ -105,21 +105,29 @@ func wantShares(t *testing.T, when string, want float64, all ...*server) {
 }
 
 // Limits is a function of the program: it is called without a lock of the set, so it may use the set,
-// and one that takes long holds up its own name only. Of two callers of one name the first makes the quota.
+// and one that takes long holds up its own name only. Of two callers of one name the first has the answer,
+// be it a quota or an error.
 //
 // Seen to fail: under the lock it waited for itself.
 func TestLimitsMayUseTheSet(t *testing.T) {
-	var set *quota.Set
-	var first *quota.Quota
-	asked := 0
-	set = must(quota.NewSet(&quota.Options{Limits: func(n quota.Name) (quota.Limits, error) {
-		if asked++; asked == 1 { // a caller that is faster
-			first = must(set.Get(n))
+	for _, fails := range []bool{false, true} {
+		var set *quota.Set
+		var first *quota.Quota
+		var firstErr error
+		asked := 0
+		set = must(quota.NewSet(&quota.Options{Limits: func(n quota.Name) (quota.Limits, error) {
+			if asked++; asked == 1 { // a caller that is faster
+				first, firstErr = set.Get(n)
+			}
+			if fails {
+				return quota.Limits{}, errDown
+			}
+			return limits(quota.Rate{PerSecond: 1}, quota.Rate{PerSecond: 1})(n)
+		}}))
+		q, err := set.Get(quota.Name{Account: "acme"})
+		if q != first || err != firstErr || (err != nil) != fails || asked != 2 { //nolint:errorlint // the same error
+			t.Errorf("two callers have %v, %v and %v, %v, or Limits was asked %d times, want 2", first, firstErr, q, err, asked)
 		}
-		return limits(quota.Rate{PerSecond: 1}, quota.Rate{PerSecond: 1})(n)
-	}}))
-	if q := must(set.Get(quota.Name{Account: "acme"})); q != first || asked != 2 {
-		t.Errorf("two callers have quotas of their own, or Limits was asked %d times, want 2", asked)
 	}
 }
 
@@ -385,11 +393,20 @@ func TestForgottenBudgetComesBackWithThePartThatWasSaid(t *testing.T) {
 	})
 }
 
-// A server without a part makes no call: not from a queue, and not otherwise.
+// A server without a part makes no call: not from a queue, and not otherwise, also one that has not
+// begun to look for the others. A call that is refused counts once, and takes no token.
 func TestServerWithoutAPartMakesNoCalls(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := must(memory.New(nil))
 		defer b.Close()
+		members := must(lease.NewMembers(b, "quotas", &lease.Options{Server: "idle"}))
+		idle := must(quota.NewSet(&quota.Options{Limits: limits(quota.Rate{PerSecond: 100}, quota.Rate{}), Members: members}))
+		for n := range uint64(3) {
+			err := must(idle.Get(quota.Name{API: "dns"})).Do(t.Context(), quota.Read, func(context.Context) error { t.Error("it was called"); return nil })
+			if s := idle.Snapshot()[0]; !errors.Is(err, quota.ErrNoBudget) || s.Refused != n+1 || s.Bucket.Taken != 0 {
+				t.Errorf("Do before Run = %v, want ErrNoBudget; %d calls of %d were refused, %d tokens taken", err, s.Refused, n+1, s.Bucket.Taken)
+			}
+		}
 		one, two := startServer(t, b, "one"), startServer(t, b, "two")
 		synctest.Wait()
 		if two.share() != 0 {
