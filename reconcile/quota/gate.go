@@ -100,9 +100,9 @@ type debt struct {
 func (g *gate[K]) buckets(key K, dst []*ratelimit.Bucket) []*ratelimit.Bucket {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	d, owes := g.owed[key]
+	d := g.owed[key]
 	for op, owed := range d.ops {
-		if owes && owed {
+		if owed {
 			dst = append(dst, d.quota.budgets[op].bucket)
 		}
 	}
@@ -117,16 +117,14 @@ func (g *gate[K]) begin(key K) (*ticket, error) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	d, owes := g.owed[key]
-	if owes {
-		g.forgetLocked(key, d)
-	}
+	d := g.owed[key]
+	g.forgetLocked(key, d)
 	if q == nil {
 		return nil, nil
 	}
 	q.use()
 	t := &ticket{quota: q, owe: func(ops [2]bool) { g.owe(key, q, ops) }}
-	if owes && d.quota == q {
+	if d.quota == q {
 		t.held = d.ops
 	}
 	return t, nil
@@ -135,9 +133,7 @@ func (g *gate[K]) begin(key K) (*ticket, error) {
 func (g *gate[K]) owe(key K, q *Quota, ops [2]bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if d, ok := g.owed[key]; ok {
-		g.forgetLocked(key, d)
-	}
+	g.forgetLocked(key, g.owed[key])
 	g.owed[key] = debt{q, ops}
 	for op, owed := range ops {
 		if owed {
@@ -146,6 +142,7 @@ func (g *gate[K]) owe(key K, q *Quota, ops [2]bool) {
 	}
 }
 
+// forgetLocked takes back what a key owes; the zero debt is that of one that owes nothing.
 func (g *gate[K]) forgetLocked(key K, d debt) {
 	delete(g.owed, key)
 	for op, owed := range d.ops {

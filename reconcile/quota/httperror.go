@@ -176,7 +176,7 @@ func number(text string, unit time.Duration) time.Duration {
 func untilReset(header http.Header) time.Duration {
 	for _, name := range []string{"X-Ratelimit-Reset", "Ratelimit-Reset"} {
 		text := header.Get(name)
-		if at, err := strconv.ParseInt(text, 10, 64); err == nil && at > 1e9 && at < 1e12 {
+		if at, _ := strconv.ParseInt(text, 10, 64); at > 1e9 && at < 1e12 { // what is no number is too small, or too large
 			text = time.Unix(at, 0).UTC().Format(http.TimeFormat)
 		}
 		if wait := retryAfter(text, dateOf(header)); wait > 0 {

@@ -2,7 +2,6 @@ package quota
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"strconv"
@@ -38,6 +37,7 @@ const maxWatchPause = 5 * time.Second
 
 // pauses is what a Set has to tell other servers, and heard from them.
 type pauses struct {
+	leaser store.Leaser  // Options.Backend; nil: there is none
 	server string        // the namespace of the records that this server writes
 	more   chan struct{} // has a token when there may be something to tell
 
@@ -121,13 +121,9 @@ func (s *Set) tellPauses(ctx context.Context) {
 }
 
 func (s *Set) tellPause(ctx context.Context, name string, d time.Duration) error {
-	leaser, ok := s.o.Backend.(store.Leaser)
-	if !ok {
-		return errors.New("quota: the store has no leases")
-	}
 	ctx, cancel := context.WithTimeout(ctx, d) // later it would be no news
 	defer cancel()
-	lease, err := leaser.Grant(ctx, d)
+	lease, err := s.pauses.leaser.Grant(ctx, d)
 	if err == nil {
 		_, err = s.o.Backend.Commit(ctx, store.Txn{Ops: []store.Op{{
 			Kind: pauseKind, Key: store.Key{Namespace: s.pauses.server, Name: name}, Put: store.Bytes(strconv.FormatInt(d.Milliseconds(), 10)), Lease: lease,

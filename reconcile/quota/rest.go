@@ -10,7 +10,7 @@ import (
 //
 //	used ──▶ held ── an hour, and at rest ──▶ resting ── no longer held ──▶ forgotten
 //	          ▲                                  │
-//	          └──────────── used, or Get ────────┘
+//	          └───────────────── used ───────────┘
 
 const (
 	manyNames = 1000      // fewer are not worth a look
@@ -23,15 +23,6 @@ type entry struct {
 	quota weak.Pointer[Quota]
 	err   error // instead of a quota
 	made  time.Time
-}
-
-// get is the quota, which is held from here on; nil: there is none any more.
-func (e *entry) get() *Quota {
-	q := e.quota.Value()
-	if q != nil {
-		e.hold(q)
-	}
-	return q
 }
 
 func (e *entry) hold(q *Quota) {

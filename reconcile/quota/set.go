@@ -74,11 +74,12 @@ func NewSet(o *Options) (*Set, error) {
 	if o.Members != nil {
 		s.share = 0
 	}
-	if _, ok := o.Backend.(store.Leaser); o.Backend != nil && !ok {
+	leaser, ok := o.Backend.(store.Leaser)
+	if o.Backend != nil && !ok {
 		return nil, errors.New("quota: Options.Backend has no leases")
 	}
 	s.pauses = pauses{
-		server: rand.Text(), more: make(chan struct{}, 1),
+		leaser: leaser, server: rand.Text(), more: make(chan struct{}, 1),
 		tell: map[string]time.Duration{}, told: map[string]time.Time{}, heard: map[store.Key]heardPause{},
 		busy: map[string]bool{},
 	}
@@ -141,7 +142,7 @@ func (s *Set) heldLocked(name Name) (*Quota, error) {
 	if !ok {
 		return nil, nil
 	}
-	if q := e.get(); q != nil {
+	if q := e.quota.Value(); q != nil {
 		return q, nil
 	}
 	if time.Since(e.made) < idle {
