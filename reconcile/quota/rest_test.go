@@ -120,17 +120,21 @@ func TestLimitsAreAskedAgainAnHourAfterAnError(t *testing.T) {
 func TestQuotaThatIsHeldOrUsedUpIsNotForgotten(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		set := must(quota.NewSet(&quota.Options{Limits: func(n quota.Name) (quota.Limits, error) {
-			l := quota.Limits{Read: quota.Rate{PerSecond: 10}, Judge: judge}
-			if n.API == "slow" {
-				l.Read = quota.Rate{PerSecond: 1.0 / (30 * 24 * 3600), Burst: 3}
+			l, slow := quota.Limits{Read: quota.Rate{PerSecond: 10}, Judge: judge}, quota.Rate{PerSecond: 1.0 / (30 * 24 * 3600), Burst: 3}
+			switch n.API {
+			case "slow":
+				l.Read = slow
+			case "slow writes":
+				l.Write = slow
 			}
 			return l, nil
 		}})) // a call in a month
 		used, rested := quota.Name{Account: "used", API: "slow"}, quota.Name{Account: "rested", API: "slow"}
+		wrote := quota.Name{Account: "used", API: "slow writes"}
 		call := func(q *quota.Quota) error {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
-			return q.Do(ctx, quota.Read, func(context.Context) error { return nil })
+			return q.Do(ctx, quota.Write, func(context.Context) error { return nil })
 		}
 		spend := func(q *quota.Quota) {
 			t.Helper()
@@ -141,6 +145,7 @@ func TestQuotaThatIsHeldOrUsedUpIsNotForgotten(t *testing.T) {
 			}
 		}
 		spend(must(set.Get(used)))
+		spend(must(set.Get(wrote)))
 		holder := must(set.Get(rested))
 		held := must(set.Get(quota.Name{Account: "held"}))
 		wear(t, set, 4)
@@ -150,7 +155,7 @@ func TestQuotaThatIsHeldOrUsedUpIsNotForgotten(t *testing.T) {
 		if again := must(set.Get(quota.Name{Account: "held"})); again != held {
 			t.Error("a name has a second quota while the first is held")
 		}
-		for _, name := range []quota.Name{used, rested} {
+		for _, name := range []quota.Name{used, wrote, rested} {
 			if err := call(must(set.Get(name))); !errors.Is(err, quota.ErrNoBudget) {
 				t.Errorf("%v: %v, want it used up as before", name, err)
 			}
