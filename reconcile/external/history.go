@@ -159,7 +159,10 @@ func (v *Inventory[S, T, R]) noteOrphans(ctx context.Context, s Report, last tim
 		if err != nil {
 			return err
 		}
-		if mark, marked := v.o.Owner(r); !exists || !marked || v.o.Letters.mark(mark) != v.o.Letters.mark(*f.Mark) {
+		if !exists {
+			continue
+		}
+		if mark, marked := v.o.Owner(r); !marked || v.o.Letters.mark(mark) != v.o.Letters.mark(*f.Mark) {
 			continue
 		}
 		v.mu.Lock()

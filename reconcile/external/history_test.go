@@ -3,6 +3,7 @@ package external_test
 import (
 	"context"
 	"errors"
+	"iter"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -147,6 +148,32 @@ func TestListThatLagsIsNoSignOfARestore(t *testing.T) {
 		}
 		if done, err := v.Prune(t.Context(), external.Cap{}); err != nil || len(done) != 0 || v.Snapshot().Held != "" {
 			t.Errorf("pruned %v, %v, held by %q; want nothing", done, err, v.Snapshot().Held)
+		}
+	})
+}
+
+// An orphan may be gone when it is read once more. Owner is asked about resources that are there.
+//
+// Seen to fail: Owner was called with a nil pointer.
+func TestOwnerIsAskedAboutResourcesThatAreThere(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.populate(1)
+		time.Sleep(10 * time.Minute)
+		mark := external.Mark{Installation: home, Kind: "Disk", Key: store.Key{Namespace: "t", Name: "new"}, UID: "u", Declared: time.Now().Unix()}
+		v := must(external.NewInventory(&external.InventoryOptions[diskSpec, diskStatus, *resource]{
+			Store: w.store, Installation: home,
+			List: func(context.Context) iter.Seq2[*resource, error] {
+				return func(yield func(*resource, error) bool) { yield(&resource{ID: "new", Tags: tags(mark)}, nil) }
+			},
+			Get:     func(context.Context, string) (*resource, bool, error) { return nil, false, nil },
+			ID:      func(r *resource) string { return r.ID },
+			IDOf:    nameOf,
+			Owner:   func(r *resource) (external.Mark, bool) { return readMark(*r) },
+			Compare: func(*disk, *resource) external.Observation { return external.Observation{UpToDate: true} },
+			Delete:  func(context.Context, *resource) error { t.Error("it was deleted"); return nil },
+		}))
+		if done, err := v.Prune(t.Context(), external.Cap{}); err != nil || len(done) != 0 {
+			t.Errorf("pruned %v, %v; want nothing: it is gone", done, err)
 		}
 	})
 }
