@@ -449,6 +449,13 @@ func (c vaultsInBulk) sent(objects []*vault) error {
 	return fmt.Errorf("%s: %w", text, errRefusing)
 }
 
+// refusals is an error that cannot be compared with another.
+type refusals []error
+
+func (r refusals) Error() string { return fmt.Sprint([]error(r)) }
+
+func (r refusals) Unwrap() []error { return r }
+
 func (c vaultsInBulk) ObserveBatch(_ context.Context, objects []*vault) []external.Outcome[external.Observation] {
 	all := make([]external.Outcome[external.Observation], len(objects))
 	switch c.fails {
@@ -457,6 +464,9 @@ func (c vaultsInBulk) ObserveBatch(_ context.Context, objects []*vault) []extern
 		for i := range all {
 			all[i].Err = err
 		}
+	case "look by an error that cannot be compared":
+		all[0].Err = refusals{c.sent(objects)}
+		all[1].Err = all[0].Err
 	case "look of each":
 		err := c.sent(objects)
 		for i, o := range objects {
@@ -482,7 +492,7 @@ func (c vaultsInBulk) DeleteBatch(_ context.Context, objects []*vault) []error {
 // Negative control: mutants "a batch tells the secrets of others" and "a batch tells
 // the secrets that its client cleared".
 func TestErrorOfABatchTellsNoSecretOfAnotherObject(t *testing.T) {
-	for _, fails := range []string{"look", "look of each", "panic", "deletion"} {
+	for _, fails := range []string{"look", "look by an error that cannot be compared", "look of each", "panic", "deletion"} {
 		bubble(t, func(t *testing.T, w *world) {
 			vaults := must(store.New[vaultSpec, diskStatus](w.backend, "vault", nil))
 			client := must(external.Gather[vaultSpec, diskStatus](vaultsInBulk{

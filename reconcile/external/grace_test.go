@@ -321,6 +321,12 @@ func TestNoSightingOutlivesItsObject(t *testing.T) {
 		if n := w.rec.Sightings(); n != 1 {
 			t.Errorf("%d sightings after another key left, want 1", n)
 		}
+		w.intent(func(i *store.Intent) { i.Failed = i.Succeeded.Add(time.Second) })
+		if w.run(); w.rec.Sightings() != 0 {
+			t.Errorf("%d sightings of a create that failed, want none", w.rec.Sightings())
+		}
+		w.intent(func(i *store.Intent) { i.Succeeded = i.Failed.Add(time.Second) })
+		w.run()
 		w.rec.Forget(func(k store.Key) bool { return k == key })
 		if n := w.rec.Sightings(); n != 0 {
 			t.Errorf("%d sightings after the key left, want none", n)

@@ -214,21 +214,45 @@ func TestLettersThatFoldAreOneResource(t *testing.T) {
 // promise E2: where "Web" and "web" are two, what is left of the one is an orphan beside the other.
 func TestLettersThatAreKeptAreTwoResources(t *testing.T) {
 	for _, letters := range []external.Letters{external.LettersUnknown, external.LettersKeep} {
-		bubble(t, func(t *testing.T, w *world) {
-			for _, k := range w.declareWebs(2) {
-				w.cloud.Put(w.client.desired(must(w.store.Get(t.Context(), k))))
-			}
-			r := resource{Name: "t-web0", Tags: tags(external.Mark{Installation: home, Kind: "Disk", Key: store.Key{Namespace: "t", Name: "web0"}, UID: "u"})}
-			w.cloud.Put(r)
-			done, err := w.inventory(func(o *invOpts) { o.Letters = letters }).Prune(t.Context(), external.Cap{})
-			switch refused := errors.Is(err, external.ErrPruneRefused); {
-			case letters == external.LettersUnknown && (!refused || len(done) > 0):
-				t.Errorf("not said: pruned %v, %v; want a refusal", done, err)
-			case letters == external.LettersKeep && (err != nil || len(done) != 1 || done[0].ID != "t-web0"):
-				t.Errorf("said: pruned %v, %v; want t-web0", done, err)
+		for _, name := range []string{"web0", "gone"} { // of the mark
+			bubble(t, func(t *testing.T, w *world) {
+				for _, k := range w.declareWebs(2) {
+					w.cloud.Put(w.client.desired(must(w.store.Get(t.Context(), k))))
+				}
+				r := resource{Name: "t-web0", Tags: tags(external.Mark{Installation: home, Kind: "Disk", Key: store.Key{Namespace: "t", Name: name}, UID: "u"})}
+				w.cloud.Put(r)
+				done, err := w.inventory(func(o *invOpts) { o.Letters = letters }).Prune(t.Context(), external.Cap{})
+				switch refused := errors.Is(err, external.ErrPruneRefused); {
+				case letters == external.LettersUnknown && (!refused || len(done) > 0):
+					t.Errorf("%s, not said: pruned %v, %v; want a refusal", name, done, err)
+				case letters == external.LettersKeep && (err != nil || len(done) != 1 || done[0].ID != "t-web0"):
+					t.Errorf("%s, said: pruned %v, %v; want t-web0", name, done, err)
+				}
+			})
+		}
+	}
+}
+
+// promise E2: what is declared after the report, and before the deletion, is found in whatever spelling, and
+// keeps its resource. Another object that is declared does not answer for it.
+func TestDeclarationInAnotherSpellingKeepsItsResource(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.populate(3)
+		w.cloud.Put(resource{Name: "t-web0", Tags: tags(external.Mark{Installation: home, Kind: "Disk", Key: store.Key{Namespace: "t", Name: "web0"}, UID: "u"})})
+		time.Sleep(10 * time.Minute)
+		v := w.inventory(func(o *invOpts) {
+			o.Letters = external.LettersFold
+			o.Found = func(_ context.Context, r external.Report) {
+				if len(r.Orphans) != 1 {
+					t.Errorf("orphans %v, want one", r.Orphans)
+				}
+				w.declareWebs(1)
 			}
 		})
-	}
+		if done, err := v.Prune(t.Context(), external.Cap{}); err != nil || len(done) != 0 || len(w.cloud.Truth()) != 4 {
+			t.Errorf("pruned %v, %v; want nothing: it is declared as t/Web0", done, err)
+		}
+	})
 }
 
 // promise E2: a cloud that is said to fold letters and shows both is not what was said: its list is

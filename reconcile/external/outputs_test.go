@@ -341,6 +341,10 @@ func TestPublisherThatIsDownHoldsUpNoOutcome(t *testing.T) {
 		w.declare()
 		err := w.fails()
 		w.wantCondition(store.ConditionReady, store.False, external.ReasonNotPublished)
+		w.wantCondition(store.ConditionSynced, store.False, external.ReasonNotPublished)
+		if strings.Contains(err.Error(), "%!") {
+			t.Errorf("the error is %q", err)
+		}
 		if o := w.get(); o.Intent.Succeeded.IsZero() || o.Intent.ExternalName == "" {
 			t.Errorf("the create is not on record: %+v", o.Intent)
 		}

@@ -98,6 +98,31 @@ func TestChangesWaitForTheWriteBudgetAndStoreNothingMeanwhile(t *testing.T) {
 	})
 }
 
+// Ten creates by an inventory against a write in ten seconds: an object that waits for the budget is not looked
+// at before.
+func TestCreateThatWaitsForItsBudgetCostsOneLook(t *testing.T) {
+	const n = 10
+	bubble(t, func(t *testing.T, w *world) {
+		q := newQuota(quota.Rate{PerSecond: 1000}, quota.Rate{PerSecond: 0.1, Burst: 1})
+		v := w.inventory(func(o *invOpts) { o.Fresh = time.Hour })
+		w.with(v.Client(limited(q, w.client)))
+		for i := range n {
+			must(w.store.Create(t.Context(), &disk{Meta: store.Meta{Namespace: "t", Name: fmt.Sprint("d", i)}, Spec: diskSpec{Size: "1", Zone: "z"}}))
+		}
+		limited, err := quota.Limit(alwaysQuota(q), &reconcile.Options[reconcile.Request]{Workers: 4})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop := w.startWith(*limited)
+		defer stop()
+		time.Sleep(5 * time.Second)
+		w.wantCalls(map[string]int{"Create": 1})
+		if gets := w.cloud.Calls("Get"); gets > 2 { // before the create, and after it
+			t.Errorf("%d looks while nine of ten creates wait for their budget, want two", gets)
+		}
+	})
+}
+
 // Sixty deletions against one write a second: none is called before its budget is there, so
 // the change log has no more than those that were made.
 //
