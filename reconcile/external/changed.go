@@ -216,7 +216,7 @@ func (v *Inventory[S, T, R]) difference(s snapshot[R]) (were []R) {
 	v.mu.Lock()
 	old, wanted := v.list, len(v.changed) > 0
 	v.mu.Unlock()
-	if !wanted || old.begun.IsZero() {
+	if !wanted {
 		return nil
 	}
 	for id, was := range old.byID {
