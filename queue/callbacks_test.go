@@ -379,5 +379,8 @@ func TestPanicInBucketsForANewKeyWakesNoLine(t *testing.T) {
 		if now := q.keepers[0].lines[b.ID()].wakes; now != wakes {
 			t.Errorf("the line wakes at %d, want %d", now, wakes)
 		}
+		if e := entryOf(t, q, "bad"); e.State != StateBackingOff || time.Until(e.Next) != time.Second || e.Attempts != 0 {
+			t.Errorf("the key is %+v, want it to back off for a second, without a failure", e)
+		}
 	})
 }

@@ -366,6 +366,12 @@ func TestSnapshotShowsReasonsErrorsAndTimes(t *testing.T) {
 		if e := entryOf(t, q, "k"); e.State != StateParked || e.Why != "parked" || !errors.Is(e.LastError, errTest) {
 			t.Errorf("%+v", e)
 		}
+		add(t, q, "long")
+		get(t, q).Park(fmt.Errorf("%w: %s", errTest, strings.Repeat("é", 2000)))
+		e = entryOf(t, q, "long")
+		if text := e.LastError.Error(); len(text) > 1024 || len(text) < 1020 || !strings.HasSuffix(text, "é…") || !errors.Is(e.LastError, errTest) {
+			t.Errorf("an error of 4,000 bytes is shown with %d: %q", len(text), text)
+		}
 	})
 }
 
@@ -425,6 +431,10 @@ func TestOldestKeyIsThatOfAllShards(t *testing.T) {
 		for range q.Len() {
 			all = append(all, get(t, q))
 			time.Sleep(time.Minute)
+		}
+		total := time.Minute * time.Duration(len(all)*(len(all)+1)/2)
+		if got := q.Stats().Of(StateRunning).Total; (got - total).Abs() > time.Second {
+			t.Errorf("%d runs go on for %v together, want %v", len(all), got, total)
 		}
 		oldest(StateRunning, begun)
 		for _, it := range all {

@@ -109,6 +109,9 @@ func TestBackoffIsBoundedAndJittered(t *testing.T) {
 			t.Errorf("%+v: %d different delays of 800, want full jitter", c.b, len(different))
 		}
 	}
+	if d := (Backoff{Base: time.Minute, Max: time.Second, NoJitter: true}).Policy()(3, nil); d != time.Minute {
+		t.Errorf("with a Max below Base the delay is %v, want Base", d)
+	}
 	exact := Backoff{Base: time.Second, Max: 5 * time.Second, NoJitter: true}.Policy()
 	for n, want := range []time.Duration{1, 2, 4, 5, 5} {
 		if got := exact(n, nil); got != want*time.Second {

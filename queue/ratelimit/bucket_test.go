@@ -115,10 +115,12 @@ func TestPausesOfABucketAreCountedAsTheyPass(t *testing.T) {
 		}
 		b.ThrottleUntil(time.Time{})
 		time.Sleep(time.Hour)
-		b.Throttle(time.Now().Add(time.Minute))
-		time.Sleep(time.Hour)
-		if s := b.Stats(); s.Throttled != time.Hour+time.Minute || !s.Until.IsZero() {
-			t.Errorf("throttled for %v until %v, want for 1h1m", s.Throttled, s.Until)
+		for n := range time.Duration(3) {
+			b.Throttle(time.Now().Add(time.Minute))
+			time.Sleep(time.Hour)
+			if s := b.Stats(); s.Throttled != time.Hour+(n+1)*time.Minute || !s.Until.IsZero() {
+				t.Errorf("throttled for %v until %v, want for 1h and %dm", s.Throttled, s.Until, n+1)
+			}
 		}
 	})
 }
