@@ -71,9 +71,13 @@ func TestPageThatFailsIsReadAgain(t *testing.T) {
 			}
 			return nil
 		}}
-		got, err := readAll(external.Pages(b.page)(t.Context()))
+		list := external.Pages(b.page)
+		got, err := readAll(list(t.Context()))
 		if err != nil || !slices.Equal(got, numbers(100)) || len(b.read) != 111 {
 			t.Errorf("%d resources by %d calls, %v; want 100 by 111", len(got), len(b.read), err)
+		}
+		if again, err := readAll(list(t.Context())); err != nil || !slices.Equal(again, got) {
+			t.Errorf("the second list has %d resources, %v; want the same", len(again), err)
 		}
 	})
 }

@@ -329,21 +329,19 @@ func TestPruneEndsAtTheFirstFailure(t *testing.T) {
 func TestPruneNamesWhatIsStillInUse(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.populate(50)
-		orphans(3)(w, nil)
-		used := true
+		orphans(5)(w, nil)
+		left := 5
 		v := w.inventory(func(o *invOpts) {
 			o.Delete = func(ctx context.Context, r resource) error {
-				switch {
-				case r.ID == "old-0" && used:
-					return fmt.Errorf("%w by old-2", external.ErrInUse)
-				case r.ID == "old-2":
-					used = false
+				if r.ID != fmt.Sprint("old-", left-1) { // each is used by the next one
+					return fmt.Errorf("%w by the next one", external.ErrInUse)
 				}
+				left--
 				return w.cloud.Delete(ctx, r.ID)
 			}
 		})
-		if done, err := v.Prune(t.Context(), external.Cap{}); err != nil || len(done) != 3 {
-			t.Errorf("pruned %v, %v; want all three and no error", done, err)
+		if done, err := v.Prune(t.Context(), external.Cap{}); err != nil || len(done) != 5 {
+			t.Errorf("pruned %v, %v; want all five and no error", done, err)
 		}
 	})
 	bubble(t, func(t *testing.T, w *world) {

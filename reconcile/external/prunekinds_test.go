@@ -160,7 +160,11 @@ func TestKindsArePrunedAfterThoseThatNeedThem(t *testing.T) {
 			for i, g := range given {
 				n.inventories[i] = first[g]
 			}
+			before := slices.Clone(n.inventories)
 			all, err := n.prune()
+			if !slices.Equal(n.inventories, before) {
+				t.Error("the inventories that it was given are in another order")
+			}
 			if !errors.Is(err, external.ErrInUse) || !strings.Contains(err.Error(), "an object needs it that is declared") {
 				t.Errorf("the error is %v; want a word about subnet/lost", err)
 			}

@@ -576,6 +576,18 @@ func TestUpToDateIsLookedAtAgainAtThePollInterval(t *testing.T) {
 			t.Errorf("Result %+v, want the default poll of a minute", res)
 		}
 	})
+	t.Run("no sooner than MinPoll", func(t *testing.T) {
+		for poll, want := range map[time.Duration]time.Duration{0: 10 * time.Second, time.Minute: 10 * time.Second, 2 * time.Second: 2 * time.Second} {
+			bubble(t, func(t *testing.T, w *world) {
+				w.o.Poll = poll
+				w.restart(nil)
+				w.converged(func(o *disk) { o.Annotations = map[string]string{external.PollAnnotation: "1s"} })
+				if res := w.run(); res != (reconcile.Result{RequeueAfter: want}) {
+					t.Errorf("with a Poll of %v and an own interval of 1s: Result %+v, want %v", poll, res, want)
+				}
+			})
+		}
+	})
 	t.Run("within the jitter", func(t *testing.T) {
 		bubble(t, func(t *testing.T, w *world) {
 			w.o.Poll, w.o.PollJitter = 10*time.Minute, time.Minute
