@@ -91,9 +91,11 @@ func TestAttemptsStartAnewOnlyForSomethingElse(t *testing.T) {
 	run()
 	want("another value after Fresh", x.set(n, ready("e"), time.Minute), true, false)
 	run()
-	x.set(n, state{exists: true, asked: asked{"u", "f"}}, time.Minute)
+	want("another value within Fresh of the second start", x.set(n, ready("f"), 2*time.Minute-1), true, true)
+	run()
+	x.set(n, state{exists: true, asked: asked{"u", "g"}}, 2*time.Minute)
 	x.begin(u, []state{n.now})
-	want("back to what the last run saw", x.set(n, ready("e"), time.Hour), true, true)
+	want("back to what the last run saw", x.set(n, ready("f"), time.Hour), true, true)
 }
 
 // Needed objects that an object names in another order are those that its last run saw: their

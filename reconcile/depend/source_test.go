@@ -672,6 +672,52 @@ type reporter struct {
 
 func (r *reporter) Failed(err error) { *r.told = err }
 
+// optionsOf is a sink that takes note of how keys are added.
+type optionsOf struct {
+	listener
+	added []queue.AddOptions
+}
+
+func (o *optionsOf) Add(_ reconcile.Request, how queue.AddOptions) error {
+	o.added = append(o.added, how)
+	return nil
+}
+
+// What a watched source adds ends backoffs: a thousand keys at once, further ones a millisecond apart, all but a
+// hundred of a second in the low band. What it lists at its start does not.
+func TestWatchedKeysAreSpread(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &optionsOf{listener: listener{synced: func() {}}}
+		source := depend.Watched(reconcile.Source[reconcile.Request]{Name: "watched", Run: func(_ context.Context, to reconcile.Sink[reconcile.Request]) error {
+			check(t, to.Add(reconcile.Request{Name: "old"}, queue.AddOptions{Priority: queue.At(-100)}))
+			for range 2 {
+				for range 1010 {
+					check(t, to.Add(reconcile.Request{Name: "new"}, queue.AddOptions{Priority: queue.At(0)}))
+				}
+				time.Sleep(time.Hour)
+			}
+			return to.Add(reconcile.Request{Name: "urgent"}, queue.AddOptions{Priority: queue.At(0), Urgent: true, After: time.Second})
+		}})
+		check(t, source.Run(t.Context(), o))
+		if got, want := o.added[0], (queue.AddOptions{Priority: queue.At(-100)}); got != want {
+			t.Errorf("of its list: %+v, want %+v", got, want)
+		}
+		for i, got := range o.added[1 : len(o.added)-1] {
+			i %= 1010
+			want := queue.AddOptions{Priority: queue.At(0), Urgent: true, KeepAttempts: true, After: time.Duration(max(0, i-999)) * time.Millisecond}
+			if i >= 100 {
+				want.Priority = queue.At(-100)
+			}
+			if got != want {
+				t.Fatalf("key %d: %+v, want %+v", i, got, want)
+			}
+		}
+		if got, want := o.added[len(o.added)-1], (queue.AddOptions{Priority: queue.At(0), Urgent: true, After: time.Second}); got != want {
+			t.Errorf("one that is urgent: %+v, want %+v", got, want)
+		}
+	})
+}
+
 // A function of the user that panics at one object is that object's failure: the others start,
 // and are woken.
 //
