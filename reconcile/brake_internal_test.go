@@ -32,6 +32,24 @@ func TestSlowedKeySpeedsUpStepByStep(t *testing.T) {
 	}
 }
 
+// promise R5: the runs for an object's end count as those for its coming do: what comes and goes is slowed
+// after ten runs, and not after ten of its lives.
+func TestEndOfAnObjectCountsAsARun(t *testing.T) {
+	var b brake[string]
+	lives := 0
+	for now, wait := time.Second, time.Duration(0); wait == 0 && lives < 20; lives++ {
+		b.gone("a", now)
+		b.began("a", now, time.Minute)
+		now += time.Millisecond
+		wait, _ = b.came("a", now)
+		b.began("a", now+wait, time.Minute)
+		now += time.Millisecond
+	}
+	if lives != brakeRuns/2+1 {
+		t.Errorf("the key was put off in its %d. life, want in its %d.", lives, brakeRuns/2+1)
+	}
+}
+
 // A run that was put off is one, however many changes ask for it.
 func TestRunThatIsPutOffCountsOnce(t *testing.T) {
 	var b brake[string]

@@ -140,6 +140,26 @@ func TestAKickAndAQuietKeyAreServedAtOnce(t *testing.T) {
 	})
 }
 
+// promise R5: a key that is slowed runs once in its resync at least.
+func TestSlowedKeyIsNoSlowerThanItsResync(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newStore(t, newBackend(t), "set")
+		c := must[*reconcile.ObjectController[spec, status]](t)(reconcile.For(s, func(context.Context, *thing) (result, error) {
+			return result{}, nil
+		}, &reconcile.ForOptions[spec, status]{Options: reconcile.Options[reconcile.Request]{Resync: 4 * time.Second}}))
+		start(t, c)
+		create(t, s, "x")
+		for i := range 1200 {
+			mutate(t, s, "x", func(o *thing) { o.Spec.Size = i + 1 })
+			pass(50 * time.Millisecond)
+		}
+		slowed := c.Snapshot().Slowed
+		if len(slowed) != 1 || slowed[0].Delay != 4*time.Second {
+			t.Errorf("after a minute of changes the slowed keys are %+v, want one with a delay of 4s", slowed)
+		}
+	})
+}
+
 // promise R5: a controller that deletes what another one creates, again and again, is slowed; a deletion is
 // served at once.
 //

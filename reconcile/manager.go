@@ -223,7 +223,7 @@ func (m *Manager) log() *slog.Logger { return cmp.Or(m.Logger, slog.Default()) }
 //
 // Run returns after the last of them has, with the first error and everything
 // else that failed, joined. At StopTimeout it returns anyway, with an error
-// that names those that have not . It returns nil if ctx ended
+// that names those that have not. It returns nil if ctx ended
 // and all went well, or if all runners but the caches returned nil by themselves. A
 // second Run is an error. So is a cache that another Manager runs, and a controller without a
 // placement of whose name another Manager of this process runs one over the same backend: no
