@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"errors"
 	"math"
 	"testing"
 	"testing/synctest"
@@ -62,6 +63,22 @@ func TestTurnThatIsFarAwayIsNotNow(t *testing.T) {
 			b.bucket.Charge(1)
 		}
 	})
+}
+
+// A call that was paid for is not made by a server that has lost its part meanwhile: what it paid with is others'.
+func TestPaidCallIsNotMadeAfterThePartIsLost(t *testing.T) {
+	b := internalBudget(t, Rate{PerSecond: 10})
+	if err := b.take(); err != nil {
+		t.Fatal(err)
+	}
+	b.setShare(0)
+	if _, err := b.begin(); !errors.Is(err, ErrNoBudget) {
+		t.Errorf("the call may be made: %v", err)
+	}
+	b.setShare(0.5)
+	if _, err := b.begin(); err != nil {
+		t.Errorf("with a part again: %v", err)
+	}
 }
 
 // A burst that means "as many as there are" stays one when the part is another.

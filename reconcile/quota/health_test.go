@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -28,6 +29,24 @@ func (b *readOnly) Grant(ctx context.Context, ttl time.Duration) (store.LeaseID,
 		return 0, errReadOnly
 	}
 	return b.FullBackend.Grant(ctx, ttl)
+}
+
+// An endpoint may be down by an answer that is no error to its client.
+func TestHealthNamesAnEndpointThatIsDownWithoutAnError(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		set := must(quota.NewSet(&quota.Options{Limits: func(quota.Name) (quota.Limits, error) {
+			return quota.Limits{Read: quota.Rate{PerSecond: 100}, Judge: func(error) quota.Verdict { return quota.Verdict{Down: true} }}, nil
+		}}))
+		q := must(set.Get(quota.Name{API: "dns"}))
+		for range 5 {
+			if err := q.Do(t.Context(), quota.Read, func(context.Context) error { return nil }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := set.Health(); err == nil || !strings.HasSuffix(err.Error(), "quota: dns/read: the endpoint is down since "+time.Now().Format(time.RFC3339)) {
+			t.Errorf("Health says %v", err)
+		}
+	})
 }
 
 // A server that cannot become a member makes no calls, and says why.

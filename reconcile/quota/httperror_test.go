@@ -180,6 +180,18 @@ func TestErrorHasTheMessageOfTheAPI(t *testing.T) {
 	}
 }
 
+// A pause is counted from the answer on, however late the run ends with it.
+func TestPauseBeginsWithTheAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answered := time.Now()
+		err := quota.CheckResponse(&http.Response{StatusCode: 429, Header: http.Header{"Retry-After": {"60"}}})
+		time.Sleep(20 * time.Second)
+		if until, ok := ratelimit.ThrottledUntil(err); !ok || until.Sub(answered) != time.Minute {
+			t.Errorf("throttled until %v after the answer, want 1m", until.Sub(answered))
+		}
+	})
+}
+
 // Each word that a provider has for it asks for fewer calls, whatever the status says.
 func TestWordsOfProvidersThrottle(t *testing.T) {
 	for word := range strings.FieldsSeq(`

@@ -43,6 +43,17 @@ func TestNamesThatNobodyUsesAreForgotten(t *testing.T) {
 		if n := few.Names(); n != 900 {
 			t.Errorf("%d names are known of 900, want all: they are few", n)
 		}
+		young := newSet(quota.Rate{PerSecond: 10}, quota.Rate{PerSecond: 1})
+		for i := range 3000 {
+			if i == 1500 {
+				time.Sleep(50 * time.Minute)
+				runtime.GC()
+			}
+			must(young.Get(quota.Name{Account: fmt.Sprint(i)}))
+		}
+		if n := young.Names(); n != 3000 {
+			t.Errorf("%d names are known of 3,000 that were used within the hour, want all", n)
+		}
 		set := newSet(quota.Rate{PerSecond: 10}, quota.Rate{PerSecond: 1})
 		wear(t, set, 8)
 		if n := set.Names(); n > 4000 {
