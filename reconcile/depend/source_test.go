@@ -203,7 +203,8 @@ func TestHoldThatNoCacheShowsKeepsWhatItHolds(t *testing.T) {
 		})
 		check(t, err)
 		defer s.start()()
-		s.declare("first")
+		s.declare("another")
+		s.declare("first", "another") // which has a hold too, on the first page
 		s.declare("vpc")
 		s.edit("vpc", func(o *Thing) { o.AddFinalizer(depend.Finalizer("thing")) })
 		settle()
