@@ -344,6 +344,27 @@ type (
 	vault = store.Object[vaultSpec, diskStatus]
 )
 
+// The diff of a client that looks by itself may quote a secret: no plan, change or condition shows it.
+func TestDiffOfAClientShowsNoSecret(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		vaults := must(store.New[vaultSpec, diskStatus](w.backend, "vault", nil))
+		must(vaults.Create(t.Context(), &vault{Meta: store.Meta{Name: "v"}, Spec: vaultSpec{Key: "open-sesame-4711"}}))
+		var told []external.Change
+		rec := must(external.New(vaults, external.Always[vaultSpec, diskStatus](external.ClientFuncs[vaultSpec, diskStatus]{
+			ObserveFunc: func(_ context.Context, o *vault) (external.Observation, error) {
+				return external.Observation{Exists: true, Owner: external.Ours, Diff: "it has no " + o.Spec.Key}, nil
+			},
+			UpdateFunc: func(context.Context, *vault) error { return nil },
+		}), &external.Options[vaultSpec, diskStatus]{Changes: func(_ context.Context, c external.Change) { told = append(told, c) }}))
+		plan := must(rec.Plan(t.Context()))
+		must(rec.Reconcile(t.Context(), store.Key{Name: "v"}))
+		shown := fmt.Sprintf("%+v %+v %+v", plan, told, must(vaults.Get(t.Context(), store.Key{Name: "v"})).Conditions)
+		if len(told) != 1 || strings.Contains(shown, "sesame") || strings.Count(shown, "it has no "+store.Redacted) != 2 {
+			t.Errorf("a plan, a change and the conditions are %s", shown)
+		}
+	})
+}
+
 // What a cloud answers may repeat what it was sent.
 //
 // Negative control: with the error as it came, the report had the key in it.

@@ -332,6 +332,10 @@ func TestListNoticesThatTheStoreWentBack(t *testing.T) {
 		live.Backend = saved
 		list()
 		w.write(keys[0], 200) // the revision is beyond what it was
+		for range 2 {         // nothing is missed yet
+			must(v.Report(t.Context()))
+			time.Sleep(time.Hour)
+		}
 		w.orphan("lost")
 		if done, err := v.Prune(t.Context(), external.Cap{}); !errors.Is(err, external.ErrPruneRefused) || !strings.Contains(err.Error(), "backup") {
 			t.Errorf("pruned %v, %v; want a refusal that speaks of a backup", done, err)

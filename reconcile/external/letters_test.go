@@ -214,19 +214,18 @@ func TestLettersThatFoldAreOneResource(t *testing.T) {
 // promise E2: where "Web" and "web" are two, what is left of the one is an orphan beside the other.
 func TestLettersThatAreKeptAreTwoResources(t *testing.T) {
 	for _, letters := range []external.Letters{external.LettersUnknown, external.LettersKeep} {
-		for _, name := range []string{"web0", "gone"} { // of the mark
+		for _, r := range [][2]string{{"t-web0", "web0"}, {"t-web0", "gone"}, {"other", "web0"}} { // the id, and the name in the mark
 			bubble(t, func(t *testing.T, w *world) {
 				for _, k := range w.declareWebs(2) {
 					w.cloud.Put(w.client.desired(must(w.store.Get(t.Context(), k))))
 				}
-				r := resource{Name: "t-web0", Tags: tags(external.Mark{Installation: home, Kind: "Disk", Key: store.Key{Namespace: "t", Name: name}, UID: "u"})}
-				w.cloud.Put(r)
+				w.cloud.Put(resource{Name: r[0], Tags: tags(external.Mark{Installation: home, Kind: "Disk", Key: store.Key{Namespace: "t", Name: r[1]}, UID: "u"})})
 				done, err := w.inventory(func(o *invOpts) { o.Letters = letters }).Prune(t.Context(), external.Cap{})
 				switch refused := errors.Is(err, external.ErrPruneRefused); {
 				case letters == external.LettersUnknown && (!refused || len(done) > 0):
-					t.Errorf("%s, not said: pruned %v, %v; want a refusal", name, done, err)
-				case letters == external.LettersKeep && (err != nil || len(done) != 1 || done[0].ID != "t-web0"):
-					t.Errorf("%s, said: pruned %v, %v; want t-web0", name, done, err)
+					t.Errorf("%s, not said: pruned %v, %v; want a refusal", r, done, err)
+				case letters == external.LettersKeep && (err != nil || len(done) != 1 || done[0].ID != r[0]):
+					t.Errorf("%s, said: pruned %v, %v; want it", r, done, err)
 				}
 			})
 		}

@@ -1,6 +1,7 @@
 package external
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/tendhq/tend/store"
@@ -26,6 +27,21 @@ func TestMarkTellsOursFromOthers(t *testing.T) {
 	} {
 		if got := mine.Compare(c.found, c.marked); got != c.want {
 			t.Errorf("%v, marked %v: %v, want %v", c.found, c.marked, got, c.want)
+		}
+	}
+}
+
+// What people are told of a resource says whose it is.
+func TestOwnershipIsSaidInWords(t *testing.T) {
+	for w, want := range map[Ownership][2]string{
+		Unreported: {"unreported", "the client does not say whose it is"},
+		Ours:       {"ours", "this object's ownership mark"},
+		Former:     {"former", "of an earlier object of this name"},
+		Unmarked:   {"unmarked", "no ownership mark"},
+		Foreign:    {"foreign", "names another owner"},
+	} {
+		if w.String() != want[0] || !strings.Contains(w.says(), want[1]) {
+			t.Errorf("%d is %q: %q, want %q", w, w, w.says(), want)
 		}
 	}
 }

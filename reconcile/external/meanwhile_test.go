@@ -130,8 +130,12 @@ func (a adder) Add(key reconcile.Request, o queue.AddOptions) error { return a(k
 // changedWorld runs a source of Changed for each sink, over two disks whose list is read once.
 // Turn changes a resource and has the next list made.
 func changedWorld(t *testing.T, w *world, to ...adder) (v *inventory, turn func(change func(r *resource), id string)) {
+	return changedLetters(t, w, external.LettersUnknown, to...)
+}
+
+func changedLetters(t *testing.T, w *world, letters external.Letters, to ...adder) (v *inventory, turn func(change func(r *resource), id string)) {
 	w.populate(2)
-	v = w.inventory(func(o *invOpts) { o.Fresh, o.Settle = 5*time.Second, time.Minute })
+	v = w.inventory(func(o *invOpts) { o.Fresh, o.Settle, o.Letters = 5*time.Second, time.Minute, letters })
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	for _, add := range to {
@@ -192,6 +196,23 @@ func TestDriftIsWhatOthersChangedOfOurs(t *testing.T) {
 		want("another installation has come")
 		turn(grow, "theirs")
 		want("the drift of another installation")
+	})
+}
+
+// Where the cloud folds letters, drift is that of the object whose key differs from the mark in case only, and of
+// no other one.
+func TestDriftWakesTheObjectOfItsMark(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		var added []string
+		_, turn := changedLetters(t, w, external.LettersFold, func(key reconcile.Request, _ queue.AddOptions) error { added = append(added, key.Name); return nil })
+		turn(func(r *resource) {
+			r.Tags = tags(external.Mark{Installation: home, Kind: "Disk", Key: store.Key{Namespace: "T", Name: "D00001"}})
+		}, "t-d00001")
+		added = nil
+		turn(grow, "t-d00001")
+		if !slices.Equal(added, []string{"d00001"}) {
+			t.Errorf("%q were added, want d00001", added)
+		}
 	})
 }
 

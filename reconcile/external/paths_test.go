@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/depend"
 	"github.com/tendhq/tend/reconcile/event"
 	"github.com/tendhq/tend/reconcile/external"
 	"github.com/tendhq/tend/reconcile/reconciletest"
@@ -719,6 +720,8 @@ func TestRecorderNeverChangesTheResult(t *testing.T) {
 func TestNewRefusesWhatCannotWork(t *testing.T) {
 	w := newWorld(t)
 	type options = external.Options[diskSpec, diskStatus]
+	tapes := must(cache.New(must(store.New[diskSpec, diskStatus](w.backend, "tape", nil)), nil))
+	ofTapes := must(depend.New(tapes, depend.On(tapes, func(*disk) []store.Key { return nil }, nil), nil))
 	for name, c := range map[string]struct {
 		s *store.Store[diskSpec, diskStatus]
 		o options
@@ -731,6 +734,7 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 		"PollJitter":    {w.store, options{PollJitter: time.Hour}},
 		"Naming":        {w.store, options{Naming: 17}},
 		"finalizer":     {w.store, options{Finalizer: "not a name!"}},
+		"Depends":       {w.store, options{Depends: ofTapes}},
 	} {
 		if r, err := external.New(c.s, external.Nop[diskSpec, diskStatus](), &c.o); err == nil || !strings.Contains(err.Error(), name) || r != nil {
 			t.Errorf("%s: %v, %v; want an error that names it", name, r, err)

@@ -149,7 +149,7 @@ func (r *Reconciler[S, T]) String() string { return "external " + r.kind }
 // change. A write that lost a race ends the run silently and requeues it.
 func (r *Reconciler[S, T]) Reconcile(ctx context.Context, key reconcile.Request) (reconcile.Result, error) {
 	run, err := object.Begin(ctx, r.store, key)
-	if run == nil || err != nil {
+	if run == nil {
 		if err == nil {
 			r.seen.drop(key)
 		}
