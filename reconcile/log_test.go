@@ -15,6 +15,7 @@ import (
 	"github.com/tendhq/tend/queue/ratelimit"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/internal/inrun"
+	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/store"
 )
 
@@ -370,8 +371,11 @@ func TestManagerLogsASummaryPerIntervalWhenAsked(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		logger, lines := quiet()
 		c := newController(t, record(func(_ context.Context, k string) (result, error) {
-			if k == "bad" {
+			switch k {
+			case "bad":
 				return result{}, reconcile.Terminal(errBoom)
+			case "busy":
+				return result{}, ratelimit.Throttled(nil, time.Now().Add(25*time.Second), nil)
 			}
 			return result{RequeueAfter: 7 * time.Second}, nil
 		}), &reconcile.Options[string]{Logger: logger, Hooks: reconcile.Hooks[string]{OnError: func(reconcile.Failure[string]) {}}})
@@ -379,8 +383,7 @@ func TestManagerLogsASummaryPerIntervalWhenAsked(t *testing.T) {
 		if err := m.Register(c); err != nil {
 			t.Fatal(err)
 		}
-		add(t, c, "good")
-		add(t, c, "bad")
+		add(t, c, "good", "bad", "busy")
 		run := start(t, m)
 		pass(3*time.Minute + time.Second)
 		if err := run.end(); err != nil {
@@ -394,11 +397,11 @@ func TestManagerLogsASummaryPerIntervalWhenAsked(t *testing.T) {
 				got = append(got, text)
 			}
 		}
-		const rest = " throttled=0 failing=0 givenUp=1 stuck=0 ready=0 oldestReady=0s running=0 delayed=1 backingOff=0 held=0 waitingForQuota=0 in=1m0s"
+		const rest = " failing=0 givenUp=1 stuck=0 ready=0 oldestReady=0s running=0 delayed=1 backingOff=1 held=0 waitingForQuota=0 in=1m0s"
 		expectList(t, "lines", got,
-			`"reconcile: summary" controller=test runs=10 failed=1`+rest,
-			`"reconcile: summary" controller=test runs=9 failed=0`+rest,
-			`"reconcile: summary" controller=test runs=8 failed=0`+rest)
+			`"reconcile: summary" controller=test runs=13 failed=1 throttled=3`+rest,
+			`"reconcile: summary" controller=test runs=11 failed=0 throttled=2`+rest,
+			`"reconcile: summary" controller=test runs=11 failed=0 throttled=3`+rest)
 	})
 }
 
@@ -478,6 +481,35 @@ func TestOnAddHearsWhichChangeAddsAKey(t *testing.T) {
 		expectList(t, "after a change", got,
 			fmt.Sprintf("test %v by thing: thing %v %d", key("new"), key("new"), o.Revision),
 			fmt.Sprintf("test %v by thing mapped: thing %v %d", key("target"), key("new"), o.Revision))
+	})
+}
+
+// Of a change that is mapped to keys of several shards, OnAdd hears of the keys that this server runs.
+func TestOnAddHearsOfTheKeysOfThisServer(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newStore(t, newBackend(t), "thing")
+		hash := func(k string) uint64 { return uint64(k[0]) }
+		var keys []string
+		for r := 'a'; r <= 'z'; r++ {
+			keys = append(keys, string(r))
+		}
+		var heard list[string]
+		p := newHandPlaced(2)
+		c := newController(t, record[string](nil), &reconcile.Options[string]{Placement: p, Hash: hash, Hooks: reconcile.Hooks[string]{
+			OnAdd: func(k string, _ reconcile.Origin) { heard.add(k) },
+		}})
+		if err := c.Watch(reconcile.Map(newCache(t, s), func(context.Context, *thing, *thing) ([]string, error) { return keys, nil })); err != nil {
+			t.Fatal(err)
+		}
+		startManaged(t, c)
+		p.give(0)
+		create(t, s, "new")
+		pass(time.Second)
+		mine := slices.DeleteFunc(slices.Clone(keys), func(k string) bool { return lease.Shard(hash(k), 2) != 0 })
+		if len(mine) == 0 || len(mine) == len(keys) {
+			t.Fatalf("of the keys %q are in the shard: this shows nothing", mine)
+		}
+		expectList(t, "OnAdd heard", heard.get(), mine...)
 	})
 }
 

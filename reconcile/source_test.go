@@ -84,6 +84,40 @@ func TestNoKeyIsRunBeforeAllSourcesAreSynced(t *testing.T) {
 	})
 }
 
+// A server that comes back to its shard waits for its sources as long as the first time.
+//
+// promise R4
+func TestSourceThatDoesNotSyncTheSecondTimeEndsTheController(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		p, lives := newHandPlaced(1), 0
+		c := newController(t, record[string](nil), &reconcile.Options[string]{SyncTimeout: time.Minute, Placement: p})
+		if err := c.Watch(reconcile.Source[string]{Name: "once", Run: func(ctx context.Context, to reconcile.Sink[string]) error {
+			if lives++; lives == 1 {
+				to.Synced()
+			}
+			<-ctx.Done()
+			return nil
+		}}); err != nil {
+			t.Fatal(err)
+		}
+		run := start(t, c)
+		p.give(0)
+		pass(time.Hour)
+		p.take(0)
+		pass(time.Hour)
+		p.give(0)
+		pass(time.Minute + time.Second)
+		select {
+		case <-run.done:
+		default:
+			t.Error("it goes on without its source")
+		}
+		if err := run.end(); !errors.Is(err, reconcile.ErrNotSynced) {
+			t.Errorf("Run = %v, want ErrNotSynced", err)
+		}
+	})
+}
+
 // Negative control: without the timer, Run went on until it was stopped.
 //
 // promise R4

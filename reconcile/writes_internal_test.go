@@ -49,6 +49,22 @@ func TestRunThatWroteEndsTheHoldOfAnEarlierWrite(t *testing.T) {
 	}
 }
 
+// What a cache has to reach is the last write of all keys.
+func TestUnseenIsTheLastWriteOfAllKeys(t *testing.T) {
+	cached := &unread{rev: 6}
+	c := still(t, "things", &Options[Request]{Reads: []Cached{cached}})
+	for i := range 20 {
+		key, w := store.Key{Name: strconv.Itoa(i)}, new(runWrites)
+		w.Note(cached.Backend(), cached.Kind(), key, store.Revision(10+i))
+		c.writes.wrote(key, w, false)
+	}
+	for range 20 {
+		if got := c.unseen(); len(got) != 1 || got[cached] != 29 {
+			t.Fatalf("the caches are to reach %v, want revision 29", got)
+		}
+	}
+}
+
 // kindCache is an unread cache of another kind.
 type kindCache struct {
 	unread
