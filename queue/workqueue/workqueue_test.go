@@ -394,6 +394,28 @@ func TestRateLimitedAddsGrowUntilForget(t *testing.T) {
 	})
 }
 
+// Without a limiter of its own a queue waits 5 ms, twice as long each time, and 1000 s at most, all with jitter.
+func TestDefaultLimiterIsThatOfItsComment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue[string](t, nil)
+		longest := make([]time.Duration, 30)
+		for key := range 200 {
+			for n := range longest {
+				q.AddRateLimited(fmt.Sprint(key))
+				e, _ := q.Queue().Lookup(fmt.Sprint(key))
+				longest[n] = max(longest[n], time.Until(e.Next))
+				q.Queue().Remove(fmt.Sprint(key))
+			}
+		}
+		for n, got := range longest {
+			if most := min(5*time.Millisecond<<n, 1000*time.Second); got > most || got < most*3/4 {
+				t.Errorf("the longest of 200 delays after %d failures is %v, want just below %v", n, got, most)
+			}
+		}
+		q.ShutDown()
+	})
+}
+
 func TestCallersLimiterIsAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &fixed{}

@@ -29,6 +29,9 @@ func TestObjectWaitsForWhatItNeeds(t *testing.T) {
 		s.declare("machine", "vpc", "subnet")
 		settle()
 		s.wantWaiting("machine", depend.ReasonNotFound, "thing vpc does not exist, thing subnet does not exist")
+		s.declare("cluster", "a", "b", "c", "d", "e")
+		settle()
+		s.wantWaiting("cluster", depend.ReasonNotFound, "thing a does not exist, thing b does not exist, thing c does not exist, and 2 more")
 		if o := s.get("machine"); o.Phase != store.PhaseProgressing || o.Ready() {
 			t.Errorf("phase %s, ready %v", o.Phase, o.Ready())
 		}

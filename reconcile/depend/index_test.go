@@ -98,6 +98,25 @@ func TestAttemptsStartAnewOnlyForSomethingElse(t *testing.T) {
 	want("back to what the last run saw", x.set(n, ready("f"), time.Hour), true, true)
 }
 
+// A run that began, and then read of a needed object what its cache does not show yet, waits: it is woken
+// when the object is usable, and not before the cache had time.
+func TestRunThatFoundMoreThanItsCacheIsWoken(t *testing.T) {
+	x := newIndex(time.Minute)
+	u, created := x.refer(keyOf(1), []target{{0, keyOf(0)}}, 1)
+	n, ready := created[0], state{exists: true, met: true, asked: asked{"u", "a"}}
+	x.set(n, ready, 0)
+	if open, _ := x.begin(u, []state{n.now}); !open {
+		t.Fatal("it may not go on")
+	}
+	x.wait(u)
+	if got := x.set(n, state{exists: true, asked: asked{"u", "a"}}, 0); len(got) > 0 {
+		t.Errorf("%+v is woken by what its run has read", got)
+	}
+	if got, want := x.set(n, ready, 0), (wake{key: u.key, keep: true, after: behindPause}); len(got) != 1 || got[0] != want {
+		t.Errorf("ready again: %+v, want %+v", got, want)
+	}
+}
+
 // Needed objects that an object names in another order are those that its last run saw: their
 // readiness is no news.
 //
@@ -258,6 +277,15 @@ func TestHoldsAreReadAsTheyWereWritten(t *testing.T) {
 	}
 	if h := got.settled(); len(h) != 1 || !h[0].firm {
 		t.Errorf("settled: %v", h)
+	}
+	var many holds
+	for i := range 20 {
+		many = append(many, hold{Ref{"vpc", keyOf(i)}, i == 0})
+	}
+	for i, x := range many.add([]Ref{{"vpc", keyOf(7)}, {"vpc", keyOf(30)}}, true) {
+		if want := i == 0 || i == 7 || i == 20; x.firm != want {
+			t.Errorf("of 20 holds of which one becomes firm, and one is new, number %d is firm: %v", i, x.firm)
+		}
 	}
 	h.only(nil).write(&m)
 	if _, there := m.Annotations[HoldsAnnotation]; there {

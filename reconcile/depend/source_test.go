@@ -1,12 +1,14 @@
 package depend_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -387,6 +389,31 @@ func TestRunThatLostARaceIsNoFailure(t *testing.T) {
 		if res, err := f(t.Context(), &Thing{Meta: store.Meta{Name: "x"}}); err != nil || !res.Requeue {
 			t.Errorf("%+v, %v; want that it is made again", res, err)
 		}
+		f = depend.WaitForUsers(s.store, func(context.Context, *Thing) (reconcile.Result, error) {
+			return reconcile.Result{}, fmt.Errorf("write: %w", store.ErrConflict)
+		})
+		if res, err := f(t.Context(), &Thing{Meta: store.Meta{Name: "x", Deleted: time.Now()}}); err != nil || !res.Requeue {
+			t.Errorf("a deletion: %+v, %v; want that it is made again", res, err)
+		}
+	})
+}
+
+// Admit returns the error of its own writes apart, and does not call what may go on.
+func TestAdmitReturnsTheErrorOfItsWrites(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSystem(t, setting{})
+		defer s.start()()
+		s.declare("vpc")
+		settle()
+		boom := errors.New("the store is away")
+		write := func(context.Context, func(*Thing) error) error { return boom }
+		_, err, own := s.tracker.Admit(t.Context(), &Thing{Meta: store.Meta{Name: "user"}, Spec: Spec{Needs: []string{"vpc"}}}, write, write, func() (reconcile.Result, bool, error) {
+			t.Error("it goes on without its hold")
+			return reconcile.Result{}, false, nil
+		})
+		if err != nil || !errors.Is(own, boom) {
+			t.Errorf("the errors are %v and %v, want none of the use, and that of the write", err, own)
+		}
 	})
 }
 
@@ -725,8 +752,9 @@ func TestWatchedKeysAreSpread(t *testing.T) {
 // promise R3. Negative control: mutant "a panic at one object ends the source of all".
 func TestPanicAtOneObjectKeepsNoOtherFromRunning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
 		s := newSystem(t, setting{
-			options: &depend.Options{Logger: slog.New(slog.DiscardHandler)},
+			options: &depend.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))},
 			keys: func(o *Thing) []store.Key {
 				if o.Name == "bad" {
 					panic("no reference")
@@ -755,6 +783,11 @@ func TestPanicAtOneObjectKeepsNoOtherFromRunning(t *testing.T) {
 		for _, name := range []string{"bad", "waits for worse"} {
 			if e, _ := s.ctrl.Queue().Lookup(store.Key{Name: name}); e.Attempts == 0 || s.ran(name) > 0 {
 				t.Errorf("%s has %d attempts and ran %d times, want failures without a run", name, e.Attempts, s.ran(name))
+			}
+		}
+		for _, want := range []string{`object="thing bad"`, "no reference", `object="thing worse"`, "no status"} {
+			if !strings.Contains(log.String(), want) {
+				t.Errorf("the log has no %s:\n%s", want, &log)
 			}
 		}
 	})

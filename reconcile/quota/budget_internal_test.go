@@ -116,6 +116,18 @@ func TestRefusalLongBeforeTheRateIsBackHalvesIt(t *testing.T) {
 	}
 }
 
+// Other servers are told of a pause of a second or more.
+func TestOtherServersAreToldOfAPauseOfASecond(t *testing.T) {
+	for pause, want := range map[time.Duration]int{time.Second - 1: 0, time.Second: 1, time.Minute: 1} {
+		b, told := internalBudget(t, Rate{PerSecond: 100}), 0
+		b.tell = func(time.Duration) { told++ }
+		b.end(call{left: time.Now()}, Verdict{Throttled: true, RetryAfter: pause})
+		if told != want {
+			t.Errorf("other servers were told %d times of a pause of %v, want %d", told, pause, want)
+		}
+	}
+}
+
 // Other servers are told of a pause once, and again when it lasts markedly longer: each word is a write.
 func TestOtherServersAreToldOfAPauseOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

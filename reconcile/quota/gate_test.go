@@ -179,6 +179,9 @@ func TestLimitKeepsWhatTheOptionsHad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if given.Middleware[:2][1] != nil {
+		t.Error("the slice that was given has the quota's middleware behind its end")
+	}
 	if got := o.Queue.Buckets("k", nil); len(got) != 1 || got[0] != own {
 		t.Errorf("a key that owes nothing has the buckets %v, want its own", got)
 	}

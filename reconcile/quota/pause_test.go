@@ -510,6 +510,23 @@ func TestPauseHasABound(t *testing.T) {
 	})
 }
 
+// However long another server says that its pause is, it lasts for 15 min at most.
+func TestPauseOfAnotherServerHasABound(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := must(memory.New(nil))
+		defer b.Close()
+		q, stop := runSet(t, b)
+		defer stop()
+		must(b.Commit(t.Context(), store.Txn{Ops: []store.Op{{
+			Kind: quota.PauseKind, Key: store.Key{Namespace: "other", Name: q.String() + "/read"}, Put: store.Bytes("36000000"),
+		}}}))
+		synctest.Wait()
+		if left := time.Until(q.Until(quota.Read)); left != 15*time.Minute {
+			t.Errorf("a pause of 10 h of another server lasts for %v, want 15m", left)
+		}
+	})
+}
+
 // A record of a pause that is damaged, or of no time, pauses nothing.
 func TestDamagedPauseIsNone(t *testing.T) {
 	for _, text := range []string{"", "soon", "0", "-60000", "99999999999999999999", "-99999999999999999999", "60000 ms"} {
