@@ -67,7 +67,7 @@ func (g *Graph) Edges(kind string, most int) (edges []introspect.Link[Ref], hidd
 		}
 	}
 	trackers := g.all()
-	for f := range g.families(trackers) {
+	for _, f := range g.families(trackers) {
 		for m := range f.all {
 			from := Ref{f.kind, m.Key()}
 			if t := trackers[f.kind]; t != nil {
@@ -129,34 +129,25 @@ func (g *Graph) all() map[string]linked {
 	return maps.Clone(g.trackers)
 }
 
-// families yields each kind that a tracker knows once, in order.
-func (g *Graph) families(trackers map[string]linked) iter.Seq[family] {
-	return func(yield func(family) bool) {
-		done := make(map[string]bool)
-		var others []family
-		for _, kind := range slices.Sorted(maps.Keys(trackers)) {
-			own, needed := trackers[kind].families()
-			done[kind] = true
-			others = append(others, needed...)
-			if !yield(own) {
-				return
-			}
-		}
-		slices.SortStableFunc(others, func(a, b family) int { return strings.Compare(a.kind, b.kind) })
-		for _, f := range others {
-			if !done[f.kind] {
-				done[f.kind] = true
-				if !yield(f) {
-					return
-				}
-			}
+// families gives each kind that a tracker knows once: those of the trackers first, both parts in order.
+func (g *Graph) families(trackers map[string]linked) (all []family) {
+	var others []family
+	for _, kind := range slices.Sorted(maps.Keys(trackers)) {
+		own, needed := trackers[kind].families()
+		all, others = append(all, own), append(others, needed...)
+	}
+	slices.SortStableFunc(others, func(a, b family) int { return strings.Compare(a.kind, b.kind) })
+	for _, f := range others {
+		if !slices.ContainsFunc(all, func(known family) bool { return known.kind == f.kind }) {
+			all = append(all, f)
 		}
 	}
+	return all
 }
 
 // ownersOf are the owners of an object, from the first cache of the kind.
 func (g *Graph) ownersOf(r Ref) (refs []Ref) {
-	for f := range g.families(g.all()) {
+	for _, f := range g.families(g.all()) {
 		if f.kind == r.Kind {
 			for _, o := range f.owners(r.Key) {
 				refs = append(refs, Ref{o.Kind, o.Key})
