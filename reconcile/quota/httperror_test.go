@@ -236,8 +236,11 @@ func TestBodyThatBreaksOffIsGivenOn(t *testing.T) {
 		t.Errorf("got %q, %v; want what came, and the error", got, err)
 	}
 	long := strings.Repeat("x", 1<<20)
-	resp = &http.Response{StatusCode: 500, Body: io.NopCloser(strings.NewReader(long))}
-	_ = quota.CheckResponse(resp)
+	left := strings.NewReader(long)
+	resp = &http.Response{StatusCode: 500, Body: io.NopCloser(left)}
+	if _ = quota.CheckResponse(resp); left.Len() != len(long)-64<<10 {
+		t.Errorf("%d bytes of the body were read, want 64 KiB", len(long)-left.Len())
+	}
 	if got := must(io.ReadAll(resp.Body)); string(got) != long {
 		t.Errorf("%d bytes afterwards, want all", len(got))
 	}
