@@ -124,6 +124,12 @@ func TestPageHoldsOnlyWhatIsWanted(t *testing.T) {
 				t.Errorf("%+v: %v, want %v", c.o, got, c.want)
 			}
 		}
+		for i := range 150 {
+			add(t, q, fmt.Sprint("many-", i))
+		}
+		if p, err := q.Page(t.Context(), nil, nil); err != nil || len(p.Entries) != 100 || !p.More {
+			t.Errorf("a page has %d keys of more than 150, %v; want the first hundred", len(p.Entries), err)
+		}
 		if e, ok := q.Lookup("parked"); !ok || e.State != StateParked || !errors.Is(e.LastError, errTest) {
 			t.Errorf("Lookup = %+v, %t", e, ok)
 		}

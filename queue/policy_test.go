@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -162,6 +163,22 @@ func TestKeyTypesThatCannotBeComparedByValueAreRefused(t *testing.T) {
 	}
 	if q.Len() != 1 {
 		t.Errorf("%d keys, want 1", q.Len())
+	}
+}
+
+// A queue has four shards for each processor, sixteen at most, and one where one order is needed.
+func TestDefaultNumberOfShards(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	for n, want := range map[int]int{1: 1, 2: 8, 3: 16, 4: 16, 8: 16} {
+		runtime.GOMAXPROCS(n)
+		for o, want := range map[*Options[string]]int{
+			{}: want, {Shards: 3}: 4, {Tenant: func(string) string { return "" }}: 1,
+			{Buckets: func(string, []*ratelimit.Bucket) []*ratelimit.Bucket { return nil }}: 1,
+		} {
+			if err := o.complete(); err != nil || o.Shards != want {
+				t.Errorf("with %d processors a queue has %d shards, %v; want %d", n, o.Shards, err, want)
+			}
+		}
 	}
 }
 

@@ -3,6 +3,8 @@ package reconcile
 import (
 	"testing"
 	"time"
+
+	"github.com/tendhq/tend/store"
 )
 
 // What fields that are not set mean is what their comments say.
@@ -25,6 +27,9 @@ func TestDefaultsAreThoseOfTheComments(t *testing.T) {
 		30 * time.Second, 30 * time.Second, 45 * time.Second / 4, 0, 5 * time.Second,
 	}); got != want {
 		t.Errorf("the defaults are %+v, want %+v", got, want)
+	}
+	if d, ok := Delay(CheckNewer(&store.Meta{Newer: true})); !ok || d != time.Minute {
+		t.Errorf("an object of a newer version is looked at again after %v, want a minute", d)
 	}
 	o = Options[string]{Workers: 3, Adapt: new(Adapt)}
 	if err := o.complete(false); err != nil || o.Adapt.Max != 24 || o.Batch != 0 {

@@ -576,15 +576,19 @@ func TestResyncIsJitteredAndEndsWithTheObject(t *testing.T) {
 		if len(at) < 350 {
 			t.Fatalf("got %d runs in 10 h, want at least 350", len(at))
 		}
-		same := 0
+		same, least := 0, time.Hour
 		for i := 1; i < len(at); i++ {
 			d := at[i] - at[i-1]
+			least = min(least, d)
 			if d < 80*time.Second || d > 100*time.Second {
 				t.Fatalf("resync after %v, want 80 s to 100 s", d)
 			}
 			if i > 1 && d == at[i-1]-at[i-2] {
 				same++
 			}
+		}
+		if least > 85*time.Second {
+			t.Errorf("of %d delays the shortest is %v, want a jitter of up to a fifth", len(at), least)
 		}
 		if same > 3 {
 			t.Errorf("%d of %d delays equal the one before: no jitter", same, len(at))

@@ -116,6 +116,21 @@ func TestRefusalLongBeforeTheRateIsBackHalvesIt(t *testing.T) {
 	}
 }
 
+// A rate without a Ceiling stays as it is, whatever the cloud answers.
+func TestRateWithoutACeilingStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := internalBudget(t, Rate{PerSecond: 100, Burst: 10})
+		for range 3 {
+			b.end(call{left: time.Now(), tight: true}, Verdict{Throttled: true})
+			time.Sleep(time.Minute)
+			b.end(call{left: time.Now(), tight: true}, Verdict{})
+			if s := b.bucket.Stats(); b.found != 100 || s.PerSecond != 100 || s.Burst != 10 {
+				t.Fatalf("the rate is %v, and the bucket gives %v a second and %d at once", b.found, s.PerSecond, s.Burst)
+			}
+		}
+	})
+}
+
 // Other servers are told of a pause of a second or more.
 func TestOtherServersAreToldOfAPauseOfASecond(t *testing.T) {
 	for pause, want := range map[time.Duration]int{time.Second - 1: 0, time.Second: 1, time.Minute: 1} {

@@ -243,7 +243,27 @@ func TestCallThatIsGivenUpBesideKeysOwesNothing(t *testing.T) {
 		if now := w.b.bucket.Stats().Tokens; now != before {
 			t.Errorf("%v tokens are there after a call was given up, %v before it came", now, before)
 		}
+		w.b.owe(-1)
+		taken := w.b.bucket.Stats().Taken
+		w.add(t.Context(), 0)
+		w.all.Wait()
+		if now := w.b.bucket.Stats().Taken; now != taken+1 {
+			t.Errorf("the next call took %d tokens, want one", now-taken)
+		}
 	})
+}
+
+// One key that waits is enough: what comes after it does not go before it, though a token is there.
+func TestOneKeyThatWaitsIsNotOvertaken(t *testing.T) {
+	b := newTestBudget(t, Rate{PerSecond: 1, Burst: 5})
+	b.owe(1)
+	if err := b.take(); !errors.Is(err, ErrNoBudget) {
+		t.Errorf("a new run takes the token: %v", err)
+	}
+	b.owe(-1)
+	if err := b.take(); err != nil {
+		t.Error(err)
+	}
 }
 
 // A pause fills the bucket, and no more: a deadline counts by what it will hold then.

@@ -220,6 +220,10 @@ func TestAnswerThatIsNoErrorIsNone(t *testing.T) {
 	if err == nil || err.Error() != "answered with status 400" {
 		t.Errorf("got %v", err)
 	}
+	err = quota.CheckResponse(&http.Response{StatusCode: 400, Request: &http.Request{URL: &url.URL{Path: "/zones"}}})
+	if err == nil || err.Error() != "answered with status 400" {
+		t.Errorf("of a request without a host: %v", err)
+	}
 	from := &url.URL{Scheme: "https", Host: "dns.example", User: url.UserPassword("u", "hunter2"), Path: "/zones", RawQuery: "token=hunter2"}
 	err = quota.CheckResponse(&http.Response{StatusCode: 401, Request: &http.Request{URL: from}})
 	if err == nil || err.Error() != "https://dns.example answered with status 401" { // whose credentials they are

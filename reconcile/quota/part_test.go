@@ -78,3 +78,15 @@ func TestPartIsTheLeastOfATTL(t *testing.T) {
 		}
 	}
 }
+
+// What another server said counts as a whole: words of which a part cannot be read say nothing.
+func TestNeedsThatCannotBeReadSayNothing(t *testing.T) {
+	for text, want := range map[string]int{
+		`{"a/read": 0.5, "b/read": 1}`: 2, "": 0, "{}": 0, "[]": 0, "0.5": 0,
+		`{"a/read": 0.5, "b/read": "much"}`: 0, `{"a/read": 0.5`: 0,
+	} {
+		if got := readNeeds(text); len(got) != want {
+			t.Errorf("%s is read as %v, want %d needs", text, got, want)
+		}
+	}
+}

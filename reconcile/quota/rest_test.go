@@ -157,6 +157,17 @@ func TestQuotaThatIsHeldOrUsedUpIsNotForgotten(t *testing.T) {
 		}
 		spend(must(set.Get(used)))
 		spend(must(set.Get(wrote)))
+		down := quota.Name{Account: "down"}
+		fail := func() error {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			return must(set.Get(down)).Do(ctx, quota.Read, func(context.Context) error { return errDown })
+		}
+		for range 5 {
+			if err := fail(); !errors.Is(err, errDown) {
+				t.Fatal(err)
+			}
+		}
 		holder := must(set.Get(rested))
 		held := must(set.Get(quota.Name{Account: "held"}))
 		wear(t, set, 4)
@@ -170,6 +181,9 @@ func TestQuotaThatIsHeldOrUsedUpIsNotForgotten(t *testing.T) {
 			if err := call(must(set.Get(name))); !errors.Is(err, quota.ErrNoBudget) {
 				t.Errorf("%v: %v, want it used up as before", name, err)
 			}
+		}
+		if probe, next := fail(), fail(); !errors.Is(probe, errDown) || !errors.Is(next, quota.ErrNoBudget) {
+			t.Errorf("%v, then %v: want one call to an endpoint that was down when it was left", probe, next)
 		}
 	})
 }
