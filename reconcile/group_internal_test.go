@@ -57,6 +57,51 @@ func TestSharedPlacementThatWasToldToEndHasNotFailed(t *testing.T) {
 	}
 }
 
+// A controller that shares a placement is done when its own runs are, also if it is the last one that is told
+// to end.
+func TestMemberDoesNotWaitForTheRunsOfOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &group{Placement: oneShard{}, size: 2, done: make(chan struct{}), mu: new(sync.Mutex)}
+		release, ended := make(chan struct{}), [2]chan error{make(chan error, 1), make(chan error, 1)}
+		works := [2]lease.Work{
+			func(context.Context, int) error { <-release; return nil },
+			func(ctx context.Context, _ int) error { <-ctx.Done(); return nil },
+		}
+		var end [2]context.CancelFunc
+		for i, work := range works {
+			var ctx context.Context
+			ctx, end[i] = context.WithCancel(t.Context())
+			go func() { ended[i] <- g.Run(ctx, work) }() // ended by end[i]
+			synctest.Wait()
+		}
+		for _, tell := range end {
+			tell()
+			synctest.Wait()
+		}
+		if len(ended[0]) > 0 || len(ended[1]) != 1 {
+			t.Errorf("while the first one's run goes on, the first has returned: %v, the second: %v; want the second alone", len(ended[0]) > 0, len(ended[1]) > 0)
+		}
+		close(release)
+		synctest.Wait()
+		for i := range ended {
+			if err := <-ended[i]; err != nil {
+				t.Errorf("member %d: %v", i, err)
+			}
+		}
+	})
+}
+
+// oneShard is a placement that holds one shard until its end.
+type oneShard struct{ lease.Placement }
+
+func (oneShard) Run(ctx context.Context, work lease.Work) error {
+	var works sync.WaitGroup
+	works.Go(func() { _ = work(ctx, 0) })
+	<-ctx.Done()
+	works.Wait()
+	return nil
+}
+
 // What ends by itself has failed, and all are told at once.
 func TestSharedPlacementThatEndsByItselfIsReportedByEach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

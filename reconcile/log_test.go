@@ -41,6 +41,20 @@ func TestRowOfFailuresIsLoggedOnceAndItsEndToo(t *testing.T) {
 	})
 }
 
+// A run that asks for another time has succeeded too.
+func TestRowOfFailuresEndsWithARunThatAsksForATime(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		logger, b := quiet()
+		c := newController(t, script[string](fails(errBoom), reconcile.Outcome{Result: result{RequeueAfter: time.Hour}}), &reconcile.Options[string]{
+			Logger: logger, Backoff: exactly(time.Second),
+		})
+		add(t, c, "k")
+		start(t, c)
+		pass(time.Minute)
+		expect(t, "recoveries", strings.Count(b.String(), "level=INFO msg=\"reconcile: works again\" controller=test key=k"), 1)
+	})
+}
+
 // Within a row of failures another error is logged, and the row again at 16, 32, 64 … attempts. Times, counts
 // and ids in the text make no other error.
 //

@@ -728,3 +728,30 @@ func TestGraphHasTheKindsWithAndWithoutARelation(t *testing.T) {
 		t.Errorf("it is woken by %v, want %v", woken, want)
 	}
 }
+
+// mute is a backend whose watches say nothing.
+type mute struct{ store.FullBackend }
+
+func (mute) Watch(ctx context.Context, _ string, _ store.Revision) iter.Seq2[store.Batch, error] {
+	return func(func(store.Batch, error) bool) { <-ctx.Done() }
+}
+
+// A cache that the program registers is ready when it has its list.
+func TestCacheIsReadyWhenItHasSynced(t *testing.T) {
+	for _, silent := range []bool{false, true} {
+		bubble(t, func(t *testing.T) {
+			var m reconcile.Manager
+			b := newBackend(t)
+			if silent {
+				b = mute{b}
+			}
+			if err := m.Register(must[*cache.Cache[spec, status]](t)(cache.New(newStore(t, b, "thing"), nil))); err != nil {
+				t.Fatal(err)
+			}
+			start(t, &m)
+			if got := m.Ready(); len(got) != 1 || got[0].OK == silent || silent && got[0].Reason != "not synced yet" {
+				t.Errorf("Ready says %+v, want that it waits: %v", got, silent)
+			}
+		})
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tendhq/tend/internal/introspect"
 	"github.com/tendhq/tend/store"
 )
 
@@ -34,5 +35,15 @@ func TestDefaultsAreThoseOfTheComments(t *testing.T) {
 	o = Options[string]{Workers: 3, Adapt: new(Adapt)}
 	if err := o.complete(false); err != nil || o.Adapt.Max != 24 || o.Batch != 0 {
 		t.Errorf("of 3 workers at most %d are started, and a batch has %d keys: %v; want 24, and none", o.Adapt.Max, o.Batch, err)
+	}
+}
+
+// One throttled run among many halves the workers, and a mean run time above Latency does, but not one of it.
+func TestWorkersAreHalvedByOneThrottledRun(t *testing.T) {
+	for want, all := range map[int]introspect.Counts{4: {Success: 9, Throttled: 1}, 9: {Success: 10}} {
+		a := adaptive{Adapt: Adapt{Min: 1, Max: 16, Latency: time.Second}}
+		if got := a.next(8, all, 10*time.Second, true); got != want {
+			t.Errorf("after %+v of a second each there are %d workers in place of 8, want %d", all, got, want)
+		}
 	}
 }

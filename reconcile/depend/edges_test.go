@@ -1,6 +1,7 @@
 package depend_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/tendhq/tend/reconcile/depend"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
+	"github.com/tendhq/tend/store/memory"
 )
 
 func thing(name string) depend.Ref {
@@ -103,6 +105,30 @@ func TestFirstEdgesOfMany(t *testing.T) {
 		if edges, more := graph.Around(thing("user007"), 1000); len(edges) < 100 || !more {
 			t.Errorf("%d edges around one of 500 users, more %v: want those of a hundred users, and more", len(edges), more)
 		}
+	})
+}
+
+// Of a kind that only others need no tracker is there: the graph knows the owners of its objects all the same.
+func TestGraphShowsTheOwnersOfAKindThatIsOnlyNeeded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, graph := must(memory.New(nil))(t), depend.NewGraph()
+		secrets, users := newHalf(t, b, "secret", newCloud()), newHalf(t, b, "thing", newCloud())
+		must(depend.New(users.cache, depend.On(secrets.cache, secretOf, nil), &depend.Options{Graph: graph}))(t)
+		of := store.Owner{Kind: "team", Key: store.Key{Name: "blue"}, UID: "u"}
+		must(secrets.store.Create(t.Context(), &Thing{Meta: store.Meta{Name: "key", Owners: []store.Owner{of}}}))(t)
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- secrets.cache.Run(ctx) }() // ends at stop
+		synctest.Wait()
+		want := []introspect.Link[depend.Ref]{{From: secret("key"), To: depend.Ref{Kind: "team", Key: of.Key}, As: introspect.Owner}}
+		if edges, hidden := graph.Edges("", 10); !slices.Equal(edges, want) || hidden != 0 {
+			t.Errorf("all edges are %+v, want %+v", edges, want)
+		}
+		if edges, hidden := graph.View(secret("key")); !slices.Equal(edges, want) || hidden != 0 {
+			t.Errorf("its edges are %+v, want %+v", edges, want)
+		}
+		stop()
+		check(t, <-ended)
 	})
 }
 
