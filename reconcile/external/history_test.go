@@ -152,7 +152,8 @@ func TestListThatLagsIsNoSignOfARestore(t *testing.T) {
 	})
 }
 
-// An orphan may be gone when it is read once more. Owner is asked about resources that are there.
+// An orphan may be gone when it is read once more. Owner is asked about resources that are there. Where it cannot
+// be read there is no report.
 //
 // Seen to fail: Owner was called with a nil pointer.
 func TestOwnerIsAskedAboutResourcesThatAreThere(t *testing.T) {
@@ -160,12 +161,13 @@ func TestOwnerIsAskedAboutResourcesThatAreThere(t *testing.T) {
 		w.populate(1)
 		time.Sleep(10 * time.Minute)
 		mark := external.Mark{Installation: home, Kind: "Disk", Key: store.Key{Namespace: "t", Name: "new"}, UID: "u", Declared: time.Now().Unix()}
+		var broken error
 		v := must(external.NewInventory(&external.InventoryOptions[diskSpec, diskStatus, *resource]{
 			Store: w.store, Installation: home,
 			List: func(context.Context) iter.Seq2[*resource, error] {
 				return func(yield func(*resource, error) bool) { yield(&resource{ID: "new", Tags: tags(mark)}, nil) }
 			},
-			Get:     func(context.Context, string) (*resource, bool, error) { return nil, false, nil },
+			Get:     func(context.Context, string) (*resource, bool, error) { return nil, false, broken },
 			ID:      func(r *resource) string { return r.ID },
 			IDOf:    nameOf,
 			Owner:   func(r *resource) (external.Mark, bool) { return readMark(*r) },
@@ -174,6 +176,10 @@ func TestOwnerIsAskedAboutResourcesThatAreThere(t *testing.T) {
 		}))
 		if done, err := v.Prune(t.Context(), external.Cap{}); err != nil || len(done) != 0 {
 			t.Errorf("pruned %v, %v; want nothing: it is gone", done, err)
+		}
+		broken = errDisk
+		if r, err := v.Report(t.Context()); !errors.Is(err, errDisk) {
+			t.Errorf("%v, %v; want that it could not be read", r, err)
 		}
 	})
 }

@@ -779,10 +779,11 @@ func TestNewInventoryNamesWhatIsMissing(t *testing.T) {
 		"Store": func(o *invOpts) { o.Store = nil }, "Installation": func(o *invOpts) { o.Installation = "" },
 		"List": func(o *invOpts) { o.List = nil }, "Get": func(o *invOpts) { o.Get = nil }, "ID": func(o *invOpts) { o.ID = nil },
 		"Owner": func(o *invOpts) { o.Owner = nil }, "Compare": func(o *invOpts) { o.Compare = nil }, "Fresh": func(o *invOpts) { o.Fresh = -1 },
+		"Settle": func(o *invOpts) { o.Settle = -1 }, "DetailFresh": func(o *invOpts) { o.DetailFresh = -1 }, "Letters": func(o *invOpts) { o.Letters = 9 },
 	} {
 		o := w.options()
 		unset(&o)
-		if _, err := external.NewInventory(&o); err == nil || !strings.Contains(err.Error(), "InventoryOptions."+name) {
+		if _, err := external.NewInventory(&o); err == nil || !strings.Contains(err.Error(), "InventoryOptions.") || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v, want an error that names it", name, err)
 		}
 	}

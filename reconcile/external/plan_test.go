@@ -199,6 +199,19 @@ Disk: 0 to change, 1 as declared, 2 not to be done
 	})
 }
 
+// A policy that cannot be followed is a failure in a plan as it is in a run.
+func TestPlanFailsForAPolicyThatCannotBeFollowed(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.o.Policy = func(*disk) (external.Policy, error) { return external.Create, nil }
+		w.restart(nil)
+		w.declare()
+		p := must(w.rec.Plan(t.Context()))
+		if len(p.Steps) != 1 || p.Steps[0].Action != "fail" || !strings.Contains(p.Steps[0].Why, "lacks observe") || p.ExitCode(nil) != 1 {
+			t.Errorf("plan %+v, want a failure", p)
+		}
+	})
+}
+
 // A plan has no step for an object that a newer version of the program stored: its spec is read in part.
 //
 // promise S5

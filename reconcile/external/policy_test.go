@@ -35,6 +35,9 @@ func TestUnknownPolicyIsAnErrorAndPermitsNothing(t *testing.T) {
 			t.Errorf("Policy(%v).Validate() = %v, want ErrPolicy", p, err)
 		}
 	}
+	if text := (Observe | 64).String(); text != "observe,0x40" {
+		t.Errorf("a policy with a bit that is not known is %q", text)
+	}
 	for _, p := range []Policy{Paused, All, All | Adopt, observeOnly, Observe | Delete} {
 		if err := p.validate(); err != nil {
 			t.Errorf("%v: %v", p, err)
