@@ -243,8 +243,8 @@ func TestAbsurdNumbersAreRefused(t *testing.T) {
 			t.Errorf("New with absurd %s = %v", name, err)
 		}
 	}
-	if _, err := reconcile.NewBatch("x", intBatches(nil), &reconcile.Options[int]{Batch: math.MaxInt}); err == nil {
-		t.Error("NewBatch with an absurd Batch gave no error")
+	if _, err := reconcile.NewBatch("x", noBatches, &reconcile.Options[int]{Batch: math.MaxInt}); err == nil || !strings.Contains(err.Error(), fmt.Sprint(math.MaxInt)) {
+		t.Errorf("NewBatch with an absurd Batch = %v", err)
 	}
 	c := newController(t, r, &reconcile.Options[string]{Workers: 3})
 	for _, n := range []int{math.MaxInt, 1_000_000, -1} {

@@ -221,6 +221,9 @@ func TestBatchThatEndsItsGoroutineLosesNoKey(t *testing.T) {
 
 type intBatches func(ctx context.Context, keys []int) []reconcile.Outcome
 
+// noBatches is for a test of a constructor, which refuses a nil function whatever else is wrong.
+var noBatches intBatches = func(context.Context, []int) []reconcile.Outcome { return nil }
+
 func (b intBatches) ReconcileBatch(ctx context.Context, keys []int) []reconcile.Outcome {
 	return b(ctx, keys)
 }

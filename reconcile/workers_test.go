@@ -760,6 +760,18 @@ func TestConstructorsRefuseWhatCannotWork(t *testing.T) {
 	} {
 		bad[name] = func() error { _, err := reconcile.New("x", r, &o); return err }
 	}
+	for name, o := range map[string]reconcile.Options[int]{
+		"middleware of a batch": {Middleware: []func(reconcile.Reconciler[int]) reconcile.Reconciler[int]{
+			func(r reconcile.Reconciler[int]) reconcile.Reconciler[int] { return r },
+		}},
+		"EndSuperseded of a batch": {EndSuperseded: true},
+		"negative batch":           {Batch: -1},
+	} {
+		bad[name] = func() error {
+			_, err := reconcile.NewBatch("x", noBatches, &o)
+			return err
+		}
+	}
 	for name, f := range bad {
 		if err := f(); err == nil || !strings.HasPrefix(err.Error(), "reconcile: New") {
 			t.Errorf("%s: got %v, want an error of the constructor", name, err)
