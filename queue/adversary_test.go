@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tendhq/tend/internal/campaign"
 	"github.com/tendhq/tend/queue/ratelimit"
 )
 
@@ -106,7 +107,7 @@ func TestHeldTenantCostsOthersNoTokens(t *testing.T) {
 // What leaves early is not kept, whichever leaves: the last, the first, any, or all but
 // the first.
 func TestBandsKeepFewPlacesOfKeysThatLeft(t *testing.T) {
-	for seed := range uint64(sized(60, 8)) {
+	for seed := range uint64(campaign.Sized(60, 8)) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
 		o := &Options[int]{Shards: 1}
 		if seed%2 == 0 {

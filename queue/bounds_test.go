@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tendhq/tend/internal/campaign"
 	"github.com/tendhq/tend/queue/ratelimit"
 )
 
@@ -21,7 +22,7 @@ import (
 //
 // Negative control: the mutant "blocks are never joined".
 func TestKeysThatLeaveEarlyLeaveNothing(t *testing.T) {
-	n := sized(6_000, 2_500)
+	n := campaign.Sized(6_000, 2_500)
 	for name, next := range map[string]func(r *rand.Rand, left []int) int{
 		"first first": func(_ *rand.Rand, _ []int) int { return 0 },
 		"last first":  func(_ *rand.Rand, left []int) int { return len(left) - 1 },
@@ -83,7 +84,7 @@ func TestHeldQueueKeepsNothingOfWhatGoes(t *testing.T) {
 	q := newQueue(t, oneOrder())
 	q.Hold(q.Whole(), Hold{Reason: "test"})
 	add(t, q, "stays") // so that the band is never empty
-	for n := range sized(200_000, 20_000) {
+	for n := range campaign.Sized(200_000, 20_000) {
 		key := fmt.Sprint(n % 10)
 		add(t, q, key)
 		if !q.Remove(key) {
@@ -100,7 +101,7 @@ func TestHeldQueueKeepsNothingOfWhatGoes(t *testing.T) {
 // A Get behind a great many keys that have left looks at none of them.
 func TestGetDoesNotMeetKeysThatLeft(t *testing.T) {
 	q := newQueue(t, oneOrder())
-	n := sized(100_000, 20_000)
+	n := campaign.Sized(100_000, 20_000)
 	for k := range 2 * n {
 		add(t, q, fmt.Sprint(k))
 	}

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tendhq/tend/internal/campaign"
 	"github.com/tendhq/tend/queue/ratelimit"
 )
 
@@ -131,7 +132,7 @@ func TestOneLockTouchesABoundedNumberOfEntries(t *testing.T) {
 }
 
 func runCrowd(t *testing.T, k kind) {
-	n := sized(30_000, 10_000)
+	n := campaign.Sized(30_000, 10_000)
 	o := &Options[int]{Shards: k.shards, Policy: func(int, error) time.Duration { return time.Second }}
 	if k.tenants {
 		o.Tenant = func(key int) string { return fmt.Sprint(key % 3) }
@@ -237,7 +238,7 @@ func TestWhatLeavesAPausedQueueIsNotKept(t *testing.T) {
 		for key := range 100 {
 			q.Add(key)
 		}
-		n, before := sized(300_000, 60_000), heapInUse()
+		n, before := campaign.Sized(300_000, 60_000), heapInUse()
 		for key := range n {
 			q.AddWith(100+key, AddOptions{Priority: At(int8(key % 3))})
 			if key >= 50 {

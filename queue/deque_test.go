@@ -4,11 +4,13 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/tendhq/tend/internal/campaign"
 )
 
 // A deque does what a sorted list does.
 func TestDequeIsASortedList(t *testing.T) {
-	for seed := range uint64(sized(400, 50)) {
+	for seed := range uint64(campaign.Sized(400, 50)) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		var d deque
 		var want []uint64

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tendhq/tend/internal/campaign"
 	"github.com/tendhq/tend/queue/ratelimit"
 )
 
@@ -167,9 +168,9 @@ func TestTenantsThatAreGoneAreNotKept(t *testing.T) {
 	}
 	turn(1000)
 	before := heapInUse()
-	turn(sized(8000, 4000))
+	turn(campaign.Sized(8000, 4000))
 	if grown := heapInUse() - before; grown > 1<<19 {
-		t.Errorf("%d bytes more after %d tenants came and went", grown, sized(8000, 4000))
+		t.Errorf("%d bytes more after %d tenants came and went", grown, campaign.Sized(8000, 4000))
 	}
 	if q.Stats().Of(StateParked).Keys != 1 {
 		t.Error("no tenant stays: this shows nothing")

@@ -130,15 +130,6 @@ func keysIn(q *Queue[string]) []string {
 	return keys
 }
 
-// sized is the size of a test with one goroutine, which the race detector makes slow and
-// in which it has nothing to find: small with it, full without. CI runs both.
-func sized(full, small int) int {
-	if raceEnabled {
-		return small
-	}
-	return full
-}
-
 // heapInUse is how many bytes are reachable.
 func heapInUse() int64 {
 	runtime.GC()

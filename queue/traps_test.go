@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tendhq/tend/internal/campaign"
 	"github.com/tendhq/tend/queue/ratelimit"
 )
 
@@ -98,7 +99,7 @@ func TestFailuresQueueUpNoDebt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	keys := sized(100_000, 10_000)
+	keys := campaign.Sized(100_000, 10_000)
 	o := &Options[string]{
 		Policy:  Backoff{Base: time.Second, Max: time.Second}.Policy(),
 		Buckets: func(_ string, dst []*ratelimit.Bucket) []*ratelimit.Bucket { return append(dst, bucket) },

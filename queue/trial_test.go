@@ -1049,7 +1049,7 @@ func TestModelRandomly(t *testing.T) {
 	all := kinds()
 	n := 0
 	for seed := range campaign.Seeds(t, len(all), campaign.Length()) {
-		data := operations(seed)[:sized(operationBytes, operationBytes/3)]
+		data := operations(seed)[:campaign.Sized(operationBytes, operationBytes/3)]
 		k := all[seed%uint64(len(all))]
 		synctest.Test(t, func(t *testing.T) {
 			defer func() {

@@ -34,3 +34,12 @@ func Seeds(t interface{ Logf(string, ...any) }, small int, most time.Duration) i
 		t.Logf("campaign: %d seeds", n)
 	}
 }
+
+// Sized is the size of a test that the race detector makes too slow for CI: small with it, full without. A test that
+// has nothing to find with it, as of allocations, has the small size 0. CI runs the test files that call it both ways.
+func Sized(full, small int) int {
+	if race {
+		return small
+	}
+	return full
+}

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tendhq/tend/internal/campaign"
 	"github.com/tendhq/tend/reconcile/depend"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/memory"
@@ -296,7 +297,7 @@ func TestEveryOrderOfEventsOverARunningController(t *testing.T) {
 	small(t, 3, func(needs [][]int) {
 		for _, up := range orders {
 			for _, down := range orders {
-				if n++; n%(stride/4) != 0 {
+				if n++; n%campaign.Sized(1, 6) != 0 {
 					continue
 				}
 				synctest.Test(t, func(t *testing.T) { liveAndDie(t, needs, up, down) })
@@ -311,6 +312,7 @@ func TestEveryOrderOfEventsOverARunningController(t *testing.T) {
 		{{}, {0}, {0}, {1, 2}, {3}},                // a diamond
 		{{}, {0}, {0, 1}, {0, 1, 2}, {0, 1, 2, 3}}, // everything
 	} {
+		stride := campaign.Sized(4, 24)
 		for n, up := range five {
 			if n%stride == g%stride {
 				synctest.Test(t, func(t *testing.T) { liveAndDie(t, needs, up, five[(n*7+g)%len(five)]) })

@@ -601,9 +601,9 @@ func TestEveryOrderOfEventsOnUpToFiveObjects(t *testing.T) {
 		{2, false, 2, 1, finest, false},
 		{2, true, 3, 1, fine, false},
 		{3, true, 16, 1, whole, false},
-		{4, false, 31, stride, whole, false},
-		{5, false, 302, stride, whole, true},
-		{5, true, 9608, 50 * stride, whole, true},
+		{4, false, 31, campaign.Sized(1, 17), whole, false},
+		{5, false, 302, campaign.Sized(1, 17), whole, true},
+		{5, true, 9608, campaign.Sized(50, 850), whole, true},
 	}
 	if campaign.Length() > 0 {
 		all = append(all, orders{3, true, 16, 1, fine, false}, orders{4, true, 218, 1, whole, false},
@@ -626,7 +626,7 @@ func TestEveryOrderOfEventsOnUpToFiveObjects(t *testing.T) {
 	var five [][][]int
 	classes(5, true, func(needs [][]int) { five = append(five, needs) })
 	if campaign.Length() == 0 {
-		for i := 97; i < len(five); i += 1900 * stride {
+		for i := 97; i < len(five); i += campaign.Sized(1900, 32_300) {
 			(&trial{t: t, needs: five[i], coarse: true}).explore()
 		}
 		return

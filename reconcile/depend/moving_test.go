@@ -185,7 +185,7 @@ func serveTurns(t testing.TB, b store.Backend, name string) (stop func()) {
 //
 // promise R4
 func TestNothingIsLeftBehindWhileShardsMove(t *testing.T) {
-	for seed := range campaign.Seeds(t, simulations, campaign.Length()) {
+	for seed := range campaign.Seeds(t, campaign.Sized(20, 4), campaign.Length()) {
 		synctest.Test(t, func(t *testing.T) { moveShards(t, seed) })
 	}
 }

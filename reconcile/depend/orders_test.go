@@ -369,8 +369,8 @@ func TestRunningControllerAgreesInEveryOrderOfEvents(t *testing.T) {
 	every(1, true, len(acts), true, 1, 1)
 	every(2, true, len(acts), true, 1, 3)
 	if campaign.Length() == 0 {
-		every(3, true, len(acts), true, stride/4, 16)
-		every(5, false, declareAndDelete, false, 2*stride, 302)
+		every(3, true, len(acts), true, campaign.Sized(1, 6), 16)
+		every(5, false, declareAndDelete, false, campaign.Sized(8, 48), 302)
 		return
 	}
 	every(5, false, declareAndDelete, false, 1, 302)

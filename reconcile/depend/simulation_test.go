@@ -298,7 +298,7 @@ func (m *simulation) tearDown() error {
 //
 // promise R4, promise E2
 func TestSimulatedGraphsEndAsDeclared(t *testing.T) {
-	for seed := range campaign.Seeds(t, simulations, campaign.Length()) {
+	for seed := range campaign.Seeds(t, campaign.Sized(20, 4), campaign.Length()) {
 		synctest.Test(t, func(t *testing.T) {
 			m := newSimulation(t, seed)
 			acts := 50 + m.names

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tendhq/tend/internal/campaign"
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/depend"
@@ -73,7 +74,7 @@ func TestObjectThatComesToNeedMoreGoesOnWaiting(t *testing.T) {
 // the low band, and each runs once. One that ten thousand are needed by runs once too.
 func TestTenThousandThatWaitForOneAreSpread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const users = many
+		users := campaign.Sized(10_000, 3000)
 		s := newSystem(t, setting{})
 		var all []string
 		for n := range users {
@@ -391,7 +392,7 @@ func TestMendedSecretEndsBackoffAndPark(t *testing.T) {
 // the others.
 func TestLiveEditDoesNotWaitForTheUsersOfASecret(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const users = many
+		users := campaign.Sized(10_000, 3000)
 		store2, watched := secrets(t)
 		slow := time.Duration(0)
 		s := newSystem(t, setting{watched: watched, fail: func(*Thing) error { time.Sleep(slow); return nil }})

@@ -17,6 +17,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tendhq/tend/internal/campaign"
 	"github.com/tendhq/tend/reconcile/external"
 	"github.com/tendhq/tend/reconcile/reconciletest"
 	"github.com/tendhq/tend/store"
@@ -215,6 +216,7 @@ func TestCrashAtEveryStepMisleadsNoReaderOfOutputs(t *testing.T) {
 				if total < 70 && client != isUnsure || total < 25 { // a create that stops ends the first part of the life
 					t.Fatalf("a life of only %d steps", total)
 				}
+				stride := campaign.Sized(1, 3)
 				for n := 1 + len(name)%stride; n <= total; n += stride { // each naming at others
 					for how, at := range map[string][2]int{"kill": {n, 0}, "cancel": {0, n}} {
 						synctest.Test(t, func(t *testing.T) {

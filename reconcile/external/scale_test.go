@@ -14,6 +14,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tendhq/tend/internal/campaign"
 	"github.com/tendhq/tend/metrics"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/external"
@@ -28,7 +29,7 @@ import (
 //	go test ./reconcile/external -run AtScale -v -args -resources 100000
 //	go test ./reconcile/external -run ADayOf -v -timeout 30m -args -resources 100000 -day
 var (
-	resources = flag.Int("resources", size, "how many resources the tests of bounds have, and the AtScale ones")
+	resources = flag.Int("resources", campaign.Sized(1000, 200), "how many resources the tests of bounds have, and the AtScale ones")
 	chart     = flag.Bool("chart", false, "log the calls of each minute")
 	aDay      = flag.Bool("day", false, "let ADayOf last a day, not two hours")
 )

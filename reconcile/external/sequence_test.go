@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tendhq/tend/internal/campaign"
 	"github.com/tendhq/tend/reconcile/depend"
 	"github.com/tendhq/tend/reconcile/external"
 	"github.com/tendhq/tend/store"
@@ -42,7 +43,7 @@ func layeredPlan(n int) []external.Plan {
 // and puts each step after those that it needs.
 func TestPlanOfManyReferencesIsLinearAndInOrder(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
-		n := 10 * size
+		n := 10 * campaign.Sized(1000, 200)
 		asked := 0
 		disks := must(cache.New(w.store, nil))
 		w.o.Depends = must(depend.New(disks, depend.On(disks, func(o *disk) []store.Key {
@@ -74,6 +75,7 @@ func TestPlanOfManyReferencesIsLinearAndInOrder(t *testing.T) {
 				len(p.Steps), references, asked, w.cloud.Calls("Get"), n, 3*n-6, n, n)
 		}
 	})
+	size := campaign.Sized(1000, 200)
 	few, many := layeredPlan(size), layeredPlan(10*size)
 	allocated := func(plans []external.Plan) float64 {
 		return testing.AllocsPerRun(1, func() { external.Sequence(plans...) })

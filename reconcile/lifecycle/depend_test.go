@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tendhq/tend/internal/campaign"
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/depend"
@@ -424,10 +425,7 @@ func TestWatchRefEndsBackoffAndPark(t *testing.T) {
 //
 // promise Q4
 func TestLiveEditDoesNotWaitForTheUsersOfAWatchedRef(t *testing.T) {
-	users := 10_000
-	if raceEnabled {
-		users = 3000
-	}
+	users := campaign.Sized(10_000, 3000)
 	synctest.Test(t, func(t *testing.T) {
 		s, secretStore, secrets, ok := partsAndSecrets(t)
 		secret, err := secretStore.Create(t.Context(), &part{Meta: store.Meta{Name: "shared"}})

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tendhq/tend/internal/campaign"
 	"github.com/tendhq/tend/queue"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/web/debug"
@@ -23,7 +24,7 @@ import (
 // Negative control: with all candidates kept until the end (walk.cut left out) the
 // sorted pages allocated over 60 MB.
 func TestPagesHoldAtAMillionKeys(t *testing.T) {
-	const keys = manyKeys
+	keys := campaign.Sized(1_000_000, 100_000)
 	nothing := reconcile.Func[reconcile.Request](func(context.Context, reconcile.Request) (reconcile.Result, error) {
 		return reconcile.Result{}, nil
 	})

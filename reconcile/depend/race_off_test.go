@@ -1,6 +1,0 @@
-//go:build !race
-
-package depend
-
-// stride takes every case.
-const stride = 1

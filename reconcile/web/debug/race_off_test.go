@@ -1,5 +1,0 @@
-//go:build !race
-
-package debug_test
-
-const manyKeys = 1_000_000
