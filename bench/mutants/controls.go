@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
@@ -67,7 +68,7 @@ func byPackage(list []promises.Control) map[string][]promises.Control {
 }
 
 // check runs the controls until the end of its time, and fails if one is lost.
-func check(ctx context.Context, list []promises.Control, end time.Time, mend bool) error {
+func check(ctx context.Context, list []promises.Control, end time.Time, o options) error {
 	held, left := 0, 0
 	var lost []promises.Control
 	of := byPackage(list)
@@ -76,7 +77,7 @@ func check(ctx context.Context, list []promises.Control, end time.Time, mend boo
 			left += len(of[pkg])
 			continue
 		}
-		verdicts, err := checkPackage(ctx, pkg, of[pkg], end)
+		verdicts, err := checkPackage(ctx, pkg, of[pkg], end, o.seed)
 		if errors.Is(err, context.DeadlineExceeded) {
 			left += len(of[pkg])
 			continue
@@ -101,7 +102,7 @@ func check(ctx context.Context, list []promises.Control, end time.Time, mend boo
 	if len(lost) == 0 {
 		return nil
 	}
-	if mend {
+	if o.mend {
 		if err := mendAll(ctx, lost); err != nil {
 			return err
 		}
@@ -111,8 +112,9 @@ func check(ctx context.Context, list []promises.Control, end time.Time, mend boo
 
 var errTime = errors.New("the time is over")
 
-// checkPackage says of each control of a package's tests why it is lost; nil: it holds.
-func checkPackage(ctx context.Context, pkg string, list []promises.Control, end time.Time) ([]error, error) {
+// checkPackage says of each control of a package's tests why it is lost; nil: it holds. The seed says which tests come
+// first: where the time suffices for some of them, others have their turn with another seed.
+func checkPackage(ctx context.Context, pkg string, list []promises.Control, end time.Time, seed uint64) ([]error, error) {
 	want, broken := map[string]bool{}, []string{}
 	var tests []string
 	for _, c := range list {
@@ -124,6 +126,7 @@ func checkPackage(ctx context.Context, pkg string, list []promises.Control, end 
 			tests = append(tests, c.Test.Name)
 		}
 	}
+	rand.New(rand.NewPCG(seed, 0)).Shuffle(len(tests), func(i, j int) { tests[i], tests[j] = tests[j], tests[i] })
 	most, stop := context.WithDeadline(ctx, end)
 	defer stop()
 	b, err := newBench(most, broken, []string{pkg}, func(pkg, fn string) bool { return want[mutate.Func(pkg, fn)] })

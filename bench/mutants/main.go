@@ -36,7 +36,7 @@ func main() {
 	flag.StringVar(&o.changed, "changed", "", "the mutants of functions that changed since this `commit`")
 	flag.DurationVar(&o.most, "for", 24*time.Hour, "begin nothing more after so long")
 	flag.DurationVar(&o.slow, "slow", 20*time.Second, "leave out tests that take longer than this; not with -controls")
-	flag.Uint64Var(&o.seed, "seed", 1, "of the order in which the mutants of a package are tried")
+	flag.Uint64Var(&o.seed, "seed", 1, "of the order in which the mutants or the controls of a package are tried")
 	flag.IntVar(&o.sample, "sample", 0, "try so many mutants of each package; 0: all")
 	flag.IntVar(&atOnce, "p", atOnce, "how many tests run at once")
 	flag.Usage = func() {
@@ -73,7 +73,7 @@ func run(ctx context.Context, o options, args []string) error {
 		if err != nil {
 			return err
 		}
-		return check(ctx, list, end, o.mend)
+		return check(ctx, list, end, o)
 	case o.changed != "":
 		return scoreChanged(ctx, o, end)
 	case len(args) == 0:
