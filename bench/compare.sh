@@ -22,11 +22,11 @@ shift $((OPTIND - 1))
 top=$(git rev-parse --show-toplevel)
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"; git -C "$top" worktree prune' EXIT
-GOWORK=off go test -C "$top/bench" -c -o "$tmp/tree.test" .
+GOWORK=off go test -C "$top/bench" -tags peers -c -o "$tmp/tree.test" .
 for commit; do
 	name=${commit//\//_}
 	git -C "$top" worktree add -q --detach "$tmp/of-$name" "$commit"
-	GOWORK=off go test -C "$tmp/of-$name/bench" -c -o "$tmp/$name.test" .
+	GOWORK=off go test -C "$tmp/of-$name/bench" -tags peers -c -o "$tmp/$name.test" .
 done
 run() { # SIDE BINARY IMPL
 	"$tmp/${2//\//_}.test" -test.run '^$' -test.bench "${bench//|//impl=$3\$|}/impl=$3\$" -test.benchtime "$time" -test.benchmem |

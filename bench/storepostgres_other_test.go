@@ -1,4 +1,4 @@
-//go:build !unix
+//go:build peers && !unix
 
 package bench
 

@@ -133,7 +133,7 @@ func run(dir, out string, passes int, each, only string) error {
 	}
 	defer os.RemoveAll(tmp)
 	bin := filepath.Join(tmp, "bench.test")
-	build := exec.Command("go", "test", "-c", "-o", bin, ".")
+	build := exec.Command("go", "test", "-tags", "peers", "-c", "-o", bin, ".")
 	build.Dir, build.Stderr = dir, os.Stderr
 	if err := build.Run(); err != nil {
 		return fmt.Errorf("report: build: %w", err)

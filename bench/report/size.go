@@ -20,7 +20,7 @@ func sizes(dir, tmp string, out io.Writer) error {
 		{"controller-runtime", "./size/controllerruntime", "sigs.k8s.io/controller-runtime"},
 	} {
 		bin := filepath.Join(tmp, s.name)
-		build := exec.Command("go", "build", "-ldflags", "-s -w", "-o", bin, s.service)
+		build := exec.Command("go", "build", "-tags", "peers", "-ldflags", "-s -w", "-o", bin, s.service)
 		build.Dir, build.Stderr = dir, os.Stderr
 		if err := build.Run(); err != nil {
 			return fmt.Errorf("report: build %s: %w", s.service, err)

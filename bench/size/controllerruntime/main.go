@@ -1,3 +1,5 @@
+//go:build peers
+
 // Command controllerruntime is a service with one controller that controller-runtime
 // runs, fed through a channel, for it has no store but a cluster: report measures how
 // large it is.
