@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"reflect"
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -33,10 +34,21 @@ func (t table) of(typ reflect.Type) (o ops, known bool) {
 
 var rawMessage = reflect.TypeFor[json.RawMessage]()
 
-// kinds is the table of kinds. A function that is not given does nothing: a value without fix
+// kinds is the table of kinds, made at the first use: it is read for each value of an interface.
+func kinds() table {
+	tableOnce.Do(func() { theTable = newTable() })
+	return theTable
+}
+
+var (
+	tableOnce sync.Once // no OnceValue: newTable refers to kinds, by way of lookInterface
+	theTable  table
+)
+
+// newTable returns the table of kinds. A function that is not given does nothing: a value without fix
 // is copied by an assignment, one without find is always carried by JSON. Hide is for what
 // may have a tagged field in it.
-func kinds() table {
+func newTable() table {
 	boolean := ops{equal: func(_ *node, x, y reflect.Value) bool { return x.Bool() == y.Bool() }}
 	integer := ops{equal: func(_ *node, x, y reflect.Value) bool { return x.Int() == y.Int() }, look: lookNumber}
 	natural := ops{equal: func(_ *node, x, y reflect.Value) bool { return x.Uint() == y.Uint() }, look: lookNumber}
