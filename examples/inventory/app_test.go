@@ -37,9 +37,15 @@ func numbered(n int) []string {
 
 // eachKind runs a test on an endpoint with tags and on one without.
 func eachKind(t *testing.T, test func(t *testing.T, server *testS3, prefix string)) {
-	t.Setenv("AWS_ACCESS_KEY_ID", "")
-	t.Run("tags", func(t *testing.T) { test(t, newTestS3(t, true), "") })
-	t.Run("prefix", func(t *testing.T) { test(t, newTestS3(t, false), "tend-demo-") })
+	t.Parallel() // they wait most of their time
+	t.Run("tags", func(t *testing.T) {
+		t.Parallel()
+		test(t, newTestS3(t, true), "")
+	})
+	t.Run("prefix", func(t *testing.T) {
+		t.Parallel()
+		test(t, newTestS3(t, false), "tend-demo-")
+	})
 }
 
 func sorted(names []string) []string { slices.Sort(names); return names }
@@ -464,6 +470,7 @@ func TestNameThatAPrefixMakesTooLongIsRefused(t *testing.T) {
 
 // The default: everything inside the process.
 func TestRunsOnItsOwnServer(t *testing.T) {
+	t.Parallel()
 	out, errs := newScreen(), newScreen()
 	code := command(t.Context(), strings.Fields("-file inventory.yaml -once -timeout 1h -rate 100000 -writes 100000"), out, errs)
 	if code != 0 || out.Count("318 of 318 as declared: 318 created, 0 updated, 0 deleted") != 1 {

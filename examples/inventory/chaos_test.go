@@ -26,6 +26,7 @@ func chaosOver(t *testing.T, n int) (*buckets, []Entry) {
 }
 
 func TestChaosAltersAndCountsWhatIsPutBack(t *testing.T) {
+	t.Parallel()
 	b, entries := chaosOver(t, 8)
 	var c *chaos
 	c = newChaos(b, func() []Entry { return slices.Clone(entries) }, 1, func(_ string, args ...any) {

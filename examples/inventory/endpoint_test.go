@@ -40,7 +40,6 @@ func (l *lines) get() []string {
 
 func metered(t *testing.T, url string) (*endpoint, *meter, *lines) {
 	t.Helper()
-	t.Setenv("AWS_ACCESS_KEY_ID", "")
 	said := &lines{}
 	var m *meter
 	e, err := newEndpoint(t.Context(), url, 4, func(c aws.HTTPClient) aws.HTTPClient {
@@ -106,7 +105,6 @@ func TestProbeLeavesNoBucketBehind(t *testing.T) {
 		},
 	} {
 		server := newTestS3(t, false)
-		t.Setenv("AWS_ACCESS_KEY_ID", "")
 		o := quick(options{Endpoint: server.URL})
 		a := newApp(o, newScreen())
 		a.o.Installation = "demo"

@@ -195,6 +195,7 @@ func TestFileReplacedBeforeItsDeletionIsLeft(t *testing.T) {
 //
 // promise E1, E2
 func TestKilledInTheMiddleOfADeletion(t *testing.T) {
+	t.Parallel()
 	for _, done := range []bool{false, true} {
 		t.Run(fmt.Sprint("done ", done), func(t *testing.T) {
 			server := newTestS3(t, true)

@@ -145,6 +145,7 @@ func (h *hour) quiet(t *testing.T) {
 // Negative controls: TendKeysFail without its twentieth of the queue, and TendQuotaUsedUp and
 // TendOldestReadyKeyWaits without what they say of fewer keys, each fire.
 func TestNoAlertInAHealthyHour(t *testing.T) {
+	t.Parallel()
 	h := newHour(t)
 	synctest.Test(t, func(t *testing.T) {
 		b, err := memory.New(nil)

@@ -73,6 +73,7 @@ func promtool(t *testing.T, stdin string, args ...string) {
 }
 
 func TestAlertsFireWhenTheyShouldAndOnlyThen(t *testing.T) {
+	t.Parallel()
 	promtool(t, "", "check", "rules", shipped(t, "alerts.yaml"))
 	promtool(t, "", "test", "rules", shipped(t, "alerts_test.yaml"))
 }
@@ -114,6 +115,7 @@ func TestDashboardCountsTheShardsThatNoServerRuns(t *testing.T) {
 }
 
 func TestPrometheusUnderstandsMetricsDashboardAndAlerts(t *testing.T) {
+	t.Parallel()
 	needs(t, "prometheus")
 	server := newTestS3(t, true)
 	s := begin(t, declaring(numbered(5)...), options{Endpoint: server.URL, Listen: "localhost:0"})

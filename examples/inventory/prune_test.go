@@ -250,6 +250,7 @@ func TestListServesTheLooks(t *testing.T) {
 //
 // promise E2
 func TestPruneIsHeldAfterTheStateWasRestored(t *testing.T) {
+	t.Parallel()
 	server := newTestS3(t, true)
 	o := options{Endpoint: server.URL, Once: true, Poll: time.Minute, Store: inFile(t)}
 	run := func(o options, names ...string) *session {

@@ -37,6 +37,7 @@ func TestStateRemembersWhatWasDeclared(t *testing.T) {
 //
 // promise E2
 func TestTooManyRemovalsSinceTheLastRunAreRefused(t *testing.T) {
+	t.Parallel()
 	server := newTestS3(t, true)
 	o := options{Endpoint: server.URL, Once: true, Store: inFile(t)}
 	if err := begin(t, declaring(numbered(20)...), o).Result(t); err != nil {
@@ -71,6 +72,7 @@ func TestRefusedRemovalsAreNotToldAsUnderWay(t *testing.T) {
 }
 
 func TestSecondProcessOnOneStateSaysSo(t *testing.T) {
+	t.Parallel()
 	server := newTestS3(t, true)
 	o := options{Endpoint: server.URL, Store: inFile(t)}
 	s := begin(t, declaring("acme-a"), o)
