@@ -1,20 +1,13 @@
 package reconcile
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
-	"strings"
-	"sync/atomic"
-	"time"
 
 	"github.com/tendhq/tend/internal/introspect"
 	"github.com/tendhq/tend/queue"
-	"github.com/tendhq/tend/reconcile/lease"
-	"github.com/tendhq/tend/store"
 )
 
 // A Controller runs a Reconciler for every key that its sources name:
@@ -26,12 +19,22 @@ import (
 // Make one with New, NewBatch or For, give it sources with Watch, and Run it, best
 // through a Manager. Its methods are safe for concurrent use; only Run blocks.
 type Controller[K comparable] struct {
-	k          *kernel[K] // nil: no constructor made it
-	writes     *pendingWrites[K]
-	pool       *pool[K]
-	sources    *sources[K]
-	supervisor supervisor[K]
-	summed     introspect.Counts // what the last summary counted; the summaries alone have it
+	m machineOf[K] // nil: no constructor made it
+}
+
+// machineOf is a machine, as its Controller calls it. A package in which a Controller is named compiles all methods of that
+// type, and what they call, for itself: behind an interface that is little.
+type machineOf[K comparable] interface {
+	controller
+	Watch(sources []Source[K]) error
+	Unwatch(name string) error
+	Queue() *queue.Queue[K]
+	add(key K, o queue.AddOptions) error
+	SetWorkers(n int) error
+	String() string
+	condition() condition
+	inspect() Inspection
+	own(c Cached)
 }
 
 // New returns a controller that runs r. K is inferred from r's method. The name
@@ -51,7 +54,7 @@ func New[K comparable](name string, r Reconciler[K], o *Options[K]) (*Controller
 		}
 		c.k.remember(c.k.rec)
 	}
-	return c, nil
+	return &Controller[K]{c}, nil
 }
 
 // NewBatch is New for a reconciler of several keys at once. Options.Middleware
@@ -62,75 +65,27 @@ func NewBatch[K comparable](name string, r BatchReconciler[K], o *Options[K]) (*
 		return nil, fmt.Errorf("reconcile: NewBatch(%s): %w", name, err)
 	}
 	c.k.batch = r
-	return c, nil
+	return &Controller[K]{c}, nil
 }
 
-// remember has r told of keys that have left or were removed, if it is a Forgetter or a sweeper.
-func (k *kernel[K]) remember(r any) {
-	if f, ok := r.(Forgetter[K]); ok {
-		k.forgets = append(k.forgets, f)
+var errNotMade = errors.New("reconcile: this Controller is nil or zero: make one with New, NewBatch or For")
+
+// made refuses a Controller that no constructor made.
+func (c *Controller[K]) made() bool { return c != nil && c.m != nil }
+
+// machine is what a Manager runs; nil: no constructor made the Controller.
+func (c *Controller[K]) machine() controller {
+	if !c.made() {
+		return nil
 	}
-	if s, ok := r.(sweeper[K]); ok {
-		k.sweeps = append(k.sweeps, s)
-	}
+	return c.m
 }
 
-// build makes a controller of r, a Reconciler or a BatchReconciler.
-func build[K comparable](name string, r any, o *Options[K], batch bool) (*Controller[K], error) {
-	k := &kernel[K]{name: name, o: orZero(o), epoch: time.Now(), rung: make(chan struct{}, 1)}
-	switch {
-	case name == "":
-		return nil, errors.New("no name")
-	case isNil(r):
-		return nil, errors.New("no reconciler")
+func (c *Controller[K]) inspect() Inspection {
+	if !c.made() {
+		return nil
 	}
-	if err := k.o.complete(batch); err != nil {
-		return nil, err
-	}
-	k.ownHash = k.o.Hash != nil
-	k.view.Store(&view[K]{logger: k.o.Logger, caches: k.o.Reads})
-	if err := k.makeQueue(); err != nil {
-		return nil, err
-	}
-	k.remember(r)
-	k.work = parts{&k.mu, make(map[chan struct{}]string)}
-	k.parts = parts{&k.mu, make(map[chan struct{}]string)}
-	w := &pendingWrites[K]{k: k, of: make(map[K]*pendingWrite), shown: make(map[Cached]store.Revision), waits: make(map[Cached]*waits[K])}
-	p := &pool[K]{k: k, settler: settler[K]{k, w}, alarm: &alarm{signal: make(chan struct{}, 1)}, want: k.o.Workers, slots: make(map[*slot[K]]struct{})}
-	from := &sources[K]{k: k, writes: w, pool: p}
-	c := &Controller[K]{k: k, writes: w, pool: p, sources: from}
-	c.supervisor = supervisor[K]{k: k, writes: w, pool: p, sources: from, loading: make(map[int]string)}
-	if k.o.Adapt != nil {
-		c.supervisor.adapt = &adaptive{Adapt: *k.o.Adapt}
-	}
-	return c, c.setPlacement(k.o.Placement)
-}
-
-// setPlacement decides where the controller runs; nil: here, at once. It is
-// called before Run.
-func (c *Controller[K]) setPlacement(p lease.Placement) error {
-	shards := 1
-	if p != nil {
-		shards = p.Shards()
-	}
-	if shards < 1 {
-		return fmt.Errorf("placement %v has %d shards, want 1 or more", p, shards)
-	}
-	if shards > 1 && c.k.o.Hash == nil {
-		hash, ok := any(lease.HashKey).(func(K) uint64)
-		if !ok {
-			return fmt.Errorf("%v needs Options.Hash: there is no stable hash of %T", p, *new(K))
-		}
-		c.k.o.Hash = hash
-	}
-	c.k.changeView(func(v *view[K]) {
-		v.place = p
-		if len(v.holds) != shards {
-			v.holds = make([]atomic.Pointer[hold], shards)
-		}
-		v.leased = leased(p)
-	})
-	return nil
+	return c.m.inspect()
 }
 
 // Watch adds sources. While the controller runs, a new source is started at
@@ -139,20 +94,10 @@ func (c *Controller[K]) setPlacement(p lease.Placement) error {
 // ErrSourceExists, and with another error if a source of the name was removed and has not
 // returned yet, and on a source without a name or Run; then none is added.
 func (c *Controller[K]) Watch(sources ...Source[K]) error {
-	if err := c.made(); err != nil {
-		return fmt.Errorf("%w: Watch", err)
+	if !c.made() {
+		return fmt.Errorf("%w: Watch", errNotMade)
 	}
-	began := c.startable() != nil
-	for _, src := range sources {
-		if p, ok := src.cache.(partial); ok && began && p.Shards() > 0 {
-			return fmt.Errorf("reconcile: controller %q: Watch: cache %q holds shards: watch it before Run", c.k.name, p.Name())
-		}
-	}
-	if err := c.sources.addSources(sources); err != nil {
-		return fmt.Errorf("reconcile: controller %q: Watch: %w", c.k.name, err)
-	}
-	c.k.wake()
-	return nil
+	return c.m.Watch(sources)
 }
 
 // Unwatch removes a source and returns when it has ended. Keys that it added
@@ -160,47 +105,17 @@ func (c *Controller[K]) Watch(sources ...Source[K]) error {
 // ended after the time that Options.Timeout says, or when Run's context ends before: then Run waits
 // for it and names it. A source that calls Unwatch for itself gets that error.
 func (c *Controller[K]) Unwatch(name string) error {
-	if err := c.made(); err != nil {
-		return fmt.Errorf("%w: Unwatch", err)
+	if !c.made() {
+		return fmt.Errorf("%w: Unwatch", errNotMade)
 	}
-	ended, err := c.sources.removeSource(name)
-	if err == nil && !ended {
-		err = fmt.Errorf("Unwatch(%q): %w", name, errSourceRunning)
-	}
-	if err != nil {
-		return fmt.Errorf("reconcile: controller %q: %w", c.k.name, err)
-	}
-	return nil
-}
-
-var errNotMade = errors.New("reconcile: this Controller is nil or zero: make one with New, NewBatch or For")
-
-// made refuses a Controller that no constructor made.
-func (c *Controller[K]) made() error {
-	if c == nil || c.k == nil {
-		return errNotMade
-	}
-	return nil
-}
-
-// startable refuses a Controller that no constructor made, and one that has run.
-func (c *Controller[K]) startable() error {
-	if err := c.made(); err != nil {
-		return err
-	}
-	c.k.mu.Lock()
-	defer c.k.mu.Unlock()
-	if c.sources.running != nil {
-		return fmt.Errorf("controller %q: %w", c.k.name, errRunning)
-	}
-	return nil
+	return c.m.Unwatch(name)
 }
 
 // Name is the controller's name.
-func (c *Controller[K]) Name() string { return c.k.name }
+func (c *Controller[K]) Name() string { return c.m.Name() }
 
 // Queue is the controller's queue, to pause, hold or inspect keys.
-func (c *Controller[K]) Queue() *queue.Queue[K] { return c.k.q }
+func (c *Controller[K]) Queue() *queue.Queue[K] { return c.m.Queue() }
 
 // Add runs key as soon as it can. It fails with queue.ErrStopped, queue.ErrFull
 // and, when another server runs the key, ErrElsewhere.
@@ -210,76 +125,34 @@ func (c *Controller[K]) Add(key K) error {
 
 // Kick is Add that does not wait: it ends a backoff or a park.
 func (c *Controller[K]) Kick(key K) error {
-	return c.add(key, queue.AddOptions{Priority: bandLive, Urgent: true, Reason: "kick"})
+	return c.add(key, kick)
 }
 
+var kick = queue.AddOptions{Priority: bandLive, Urgent: true, Reason: "kick"}
+
 func (c *Controller[K]) add(key K, o queue.AddOptions) error {
-	if err := c.made(); err != nil {
-		return fmt.Errorf("%w: Add", err)
+	if !c.made() {
+		return fmt.Errorf("%w: Add", errNotMade)
 	}
-	// Only what can never be meant is refused here, not all that a store would:
-	// reading every byte of a key costs as much as queueing it.
-	if k, ok := any(key).(store.Key); ok && k.Name == "" {
-		return fmt.Errorf("reconcile: controller %q: %w", c.k.name, k.Check())
-	}
-	if c.k.elsewhere(key) {
-		return fmt.Errorf("reconcile: controller %q: %v: %w", c.k.name, key, ErrElsewhere)
-	}
-	return c.writes.admit(key, o)
+	return c.m.add(key, o)
 }
 
 // SetWorkers changes how many keys are run at once, to at most 100,000; 0 runs none.
 // More workers start at once; one too many goes when its present run has ended. With
 // Options.Adapt the number goes on changing from n.
 func (c *Controller[K]) SetWorkers(n int) error {
-	if err := c.made(); err != nil {
-		return fmt.Errorf("%w: SetWorkers", err)
+	if !c.made() {
+		return fmt.Errorf("%w: SetWorkers", errNotMade)
 	}
-	if n < 0 || n > maxWorkers {
-		return fmt.Errorf("reconcile: controller %q: SetWorkers(%d): want 0 to %d", c.k.name, n, maxWorkers)
-	}
-	c.pool.change(func() { c.pool.want = n })
-	return nil
-}
-
-// counts says how the runs so far have ended. It may be called often.
-func (c *Controller[K]) counts() introspect.Counts {
-	n, _ := c.pool.totals()
-	return n
-}
-
-// adopt makes the controller part of a Manager, which gives it stop in all to end and runs
-// its cache. It is called before Run.
-func (c *Controller[K]) adopt(l *slog.Logger, stop time.Duration) {
-	c.k.changeView(func(v *view[K]) { v.logger = cmp.Or(v.logger, l) })
-	c.k.o.StopTimeout = min(cmp.Or(c.k.o.StopTimeout, stop), stop)
-	c.supervisor.owned = nil
+	return c.m.SetWorkers(n)
 }
 
 // String describes the controller, the same text every time.
 func (c *Controller[K]) String() string {
-	if c.made() != nil {
+	if !c.made() {
 		return "controller that was not made"
 	}
-	at, kind, watched := c.supervisor.condition(), "", []string{}
-	if at.Kind != "" {
-		kind = " of " + at.Kind
-	}
-	for _, f := range at.Sources {
-		watched = append(watched, f.Name)
-	}
-	slices.Sort(watched)
-	return fmt.Sprintf("controller %q%s, watches %s; %d workers, %s, timeout %v, %s", c.k.name, kind,
-		cmp.Or(strings.Join(watched, ", "), "nothing"), c.k.o.Workers, c.backoff(), c.k.o.Timeout, at.Placement)
-}
-
-func (c *Controller[K]) backoff() string {
-	if c.k.o.Queue.Policy != nil {
-		return "a retry policy of its own"
-	}
-	b := c.k.o.Backoff
-	base := cmp.Or(b.Base, queue.DefaultBase)
-	return fmt.Sprintf("backoff %v to %v", base, max(base, cmp.Or(b.Max, queue.DefaultMax)))
+	return c.m.String()
 }
 
 // Run runs the controller until ctx ends. Then it stops in this order, and
@@ -293,15 +166,30 @@ func (c *Controller[K]) backoff() string {
 // Values of ctx are there in the runs' contexts; its end is not. A second Run is
 // an error: a controller runs once.
 func (c *Controller[K]) Run(ctx context.Context) error {
-	if err := c.made(); err != nil {
-		return fmt.Errorf("%w: Run", err)
+	if !c.made() {
+		return fmt.Errorf("%w: Run", errNotMade)
 	}
-	return c.supervisor.run(ctx)
+	return c.m.Run(ctx)
 }
 
-// What a Manager and introspection ask the parts of a controller.
+// Snapshot says how the controller is, for pages and metrics: what it has changes with them.
+// Queue().Snapshot() has every key.
+func (c *Controller[K]) Snapshot() introspect.Controller { return c.condition().Controller }
 
-func (c *Controller[K]) shown() []Cached                   { return c.k.view.Load().shows }
-func (c *Controller[K]) unseen() map[Cached]store.Revision { return c.writes.unseen() }
-func (c *Controller[K]) caches() []Cached                  { return c.k.caches() }
-func (c *Controller[K]) placementOf() lease.Placement      { return c.k.placementOf() }
+// Health is nil, or says what is wrong with the controller: a source that keeps
+// failing, has ended, or was removed and goes on; a run that is stuck; a queue that
+// the program stopped; a store that does not answer or grants no leases. It says nothing about the
+// keys; one that fails is ordinary life.
+func (c *Controller[K]) Health() error { return c.condition().health }
+
+// Ready is nil, or says what a controller that runs is waiting for. One whose
+// lease is held by another server is ready: it is there to take over, as long as the store of
+// its leases answers and grants them.
+func (c *Controller[K]) Ready() error { return c.condition().ready }
+
+func (c *Controller[K]) condition() condition {
+	if !c.made() {
+		return condition{health: errNotMade, ready: errNotMade}
+	}
+	return c.m.condition()
+}

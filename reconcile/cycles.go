@@ -22,12 +22,12 @@ type graphNode struct {
 // objects of the kind to.
 type edge struct{ from, to, controller, source string }
 
-func (c *Controller[K]) node() graphNode {
-	n := graphNode{name: c.k.name, kind: c.k.kindOf(), writes: c.k.o.Writes, ends: c.k.o.OnlyDeletes}
+func (m *machine[K]) node() graphNode {
+	n := graphNode{name: m.k.name, kind: m.k.kindOf(), writes: m.k.o.Writes, ends: m.k.o.OnlyDeletes}
 	if n.kind == "" {
-		n.kind = c.k.name // it is about something that is no kind of a store
+		n.kind = m.k.name // it is about something that is no kind of a store
 	}
-	for _, f := range c.sources.allFeeds() {
+	for _, f := range m.sources.allFeeds() {
 		n.relations = append(n.relations, f.Relations...)
 		if f.mapped && f.kind != "" && f.kind != n.kind && !slices.ContainsFunc(n.wakes, func(e edge) bool { return e.from == f.kind }) {
 			n.wakes = append(n.wakes, edge{f.kind, n.kind, n.name, f.Name})

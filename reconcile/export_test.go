@@ -7,27 +7,32 @@ import (
 	"github.com/tendhq/tend/queue"
 )
 
+// inside is what a controller is made of.
+func inside[K comparable](c *Controller[K]) *machine[K] { return c.m.(*machine[K]) }
+
 // Remembered is of how many keys the controller still remembers what they wrote.
-func Remembered[K comparable](c *Controller[K]) int { return int(c.writes.n.Load()) }
+func Remembered[K comparable](c *Controller[K]) int { return int(inside(c).writes.n.Load()) }
 
 // Looks is how often the runs were looked at.
 func Looks[K comparable](c *Controller[K]) int {
-	c.k.mu.Lock()
-	defer c.k.mu.Unlock()
-	return c.pool.looks
+	m := inside(c)
+	m.k.mu.Lock()
+	defer m.k.mu.Unlock()
+	return m.pool.looks
 }
 
 // Ill is how many keys the controller takes for failing.
-func Ill[K comparable](c *Controller[K]) int { return int(c.k.fails.n.Load()) }
+func Ill[K comparable](c *Controller[K]) int { return int(inside(c).k.fails.n.Load()) }
 
 // Workers is how many workers there are to be.
 func (c *Controller[K]) Workers() int {
-	c.k.mu.Lock()
-	defer c.k.mu.Unlock()
-	return c.pool.want
+	m := inside(c)
+	m.k.mu.Lock()
+	defer m.k.mu.Unlock()
+	return m.pool.want
 }
 
-func (c *Controller[K]) Counts() introspect.Counts { return c.counts() }
+func (c *Controller[K]) Counts() introspect.Counts { return inside(c).counts() }
 
 var ErrNotSynced = errSyncTimeout
 

@@ -58,7 +58,7 @@ func For[S, T any](s *store.Store[S, T], f func(context.Context, *store.Object[S
 	if err != nil {
 		return nil, err
 	}
-	c.supervisor.owned = []Cached{own}
+	c.m.own(own)
 	return c, nil
 }
 
@@ -82,11 +82,18 @@ func ForCache[S, T any](of *cache.Cache[S, T], f func(context.Context, *store.Ob
 			return f(ctx, o)
 		}
 	}
-	c, err := New(of.Kind(), AsReconciler(of, run), &opts.Options)
+	c, err := newOfObjects(of.Kind(), AsReconciler(of, run), &opts.Options)
 	if err != nil {
 		return nil, err
 	}
 	return &ObjectController[S, T]{c, of}, c.Watch(FromWith(of, &from))
+}
+
+// newOfObjects is New, compiled in this package and not in each that calls For.
+//
+//go:noinline
+func newOfObjects(name string, r Reconciler[Request], o *Options[Request]) (*Controller[Request], error) {
+	return New(name, r, o)
 }
 
 // AsReconciler makes a Reconciler of a function of an object. The object comes

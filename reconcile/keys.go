@@ -46,20 +46,15 @@ func Inspect(r Runner) (i Inspection, ok bool) {
 	return i, i != nil
 }
 
-func (c *Controller[K]) inspect() Inspection {
-	if c.made() != nil {
-		return nil
-	}
-	return inspection[K]{c}
-}
+func (m *machine[K]) inspect() Inspection { return inspection[K]{m} }
 
 // inspection implements Inspection.
-type inspection[K comparable] struct{ of *Controller[K] }
+type inspection[K comparable] struct{ of *machine[K] }
 
 func (c inspection[K]) Name() string                    { return c.of.Name() }
 func (c inspection[K]) Counts() introspect.Counts       { return c.of.counts() }
 func (c inspection[K]) SetWorkers(n int) error          { return c.of.SetWorkers(n) }
-func (c inspection[K]) Snapshot() introspect.Controller { return c.of.Snapshot() }
+func (c inspection[K]) Snapshot() introspect.Controller { return c.of.condition().Controller }
 
 // QueueStats implements Inspection.
 func (c inspection[K]) QueueStats() queue.Stats { return c.of.Queue().Stats() }
@@ -245,7 +240,7 @@ func (c inspection[K]) Do(ctx context.Context, a Action, printed, why string) (e
 	}
 	switch a {
 	case ActionKick:
-		return c.of.Kick(key)
+		return c.of.add(key, kick)
 	case ActionForget:
 		if !c.of.Queue().Remove(key) {
 			return ErrNoKey

@@ -150,7 +150,7 @@ func TestErrorThatCannotBePrintedIsShownAsSuch(t *testing.T) {
 		if err := c.Add("a"); err != nil {
 			t.Fatal(err)
 		}
-		item, err := c.k.q.Get(t.Context())
+		item, err := inside(c).k.q.Get(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

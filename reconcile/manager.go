@@ -72,7 +72,7 @@ type Manager struct {
 	errs     []error // of members, in the order in which they ended
 }
 
-// controller is a Controller[K] of any K, as a Manager needs it.
+// controller is the machine of a Controller[K] of any K, as a Manager needs it.
 type controller interface {
 	Runner
 	Name() string
@@ -135,8 +135,12 @@ func (m *Manager) withLocked(rs ...Runner) ([]*member, error) {
 		if isNil(r) {
 			return nil, errors.New("nil runner")
 		}
-		if c, ok := r.(controller); ok && c.startable() != nil {
-			return nil, c.startable()
+		if c, ok := r.(interface{ machine() controller }); ok {
+			if m := c.machine(); m == nil {
+				return nil, errNotMade
+			} else if err := m.startable(); err != nil {
+				return nil, err
+			}
 		}
 		mb := newMember(r)
 		if mb.controller != nil {
@@ -160,7 +164,9 @@ func newMember(r Runner) *member {
 	if s, ok := r.(fmt.Stringer); ok {
 		mb.name = s.String()
 	}
-	mb.controller, _ = r.(controller)
+	if c, ok := r.(interface{ machine() controller }); ok {
+		mb.controller = c.machine()
+	}
 	_, mb.cache = r.(Cached)
 	_, mb.last = r.(interface{ EndsLast() })
 	if named, ok := r.(interface{ Name() string }); ok && named.Name() != "" {

@@ -107,7 +107,7 @@ func TestChangeDuringAFailedMappingIsMappedByTheRetry(t *testing.T) {
 type mappingModel struct {
 	*testing.T
 	rand   *rand.Rand
-	c      *Controller[store.Key]
+	c      *machine[store.Key]
 	p      *mapping[store.Key, refs, int]
 	cache  [3]modelObject
 	gained []int    // shards that were, and are not listed
@@ -340,12 +340,12 @@ func TestMappingsModelRandomly(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			m := &mappingModel{T: t, rand: rand.New(rand.NewPCG(seed, 0)), c: c}
+			m := &mappingModel{T: t, rand: rand.New(rand.NewPCG(seed, 0)), c: inside(c)}
 			for n := range m.cache {
 				m.cache[n].must, m.cache[n].listed = make(map[store.Key]string), make(map[store.Key]bool)
 			}
 			m.p = &mapping[store.Key, refs, int]{
-				mapper: m.mapper, to: outletOf[store.Key](&feed[store.Key]{of: c.sources}), q: q, todo: make(map[store.Key]step[refs, int]),
+				mapper: m.mapper, to: outletOf[store.Key](&feed[store.Key]{of: inside(c).sources}), q: q, todo: make(map[store.Key]step[refs, int]),
 			}
 			for range 60 {
 				m.step()

@@ -16,8 +16,8 @@ func slotForTest(t *testing.T) *slot[int] {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.k.view.Load().holds[0].Store(&hold{base: t.Context()})
-	return &slot[int]{k: c.k, alarm: c.pool.alarm}
+	inside(c).k.view.Load().holds[0].Store(&hold{base: t.Context()})
+	return &slot[int]{k: inside(c).k, alarm: inside(c).pool.alarm}
 }
 
 func runForTest(s *slot[int], h *hold) *run[int] {

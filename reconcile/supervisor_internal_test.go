@@ -21,8 +21,8 @@ func TestKeyWhoseShardCameBackIsNotDropped(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.k.changeView(func(v *view[string]) { v.leased = true })
-		holds := c.k.view.Load().holds
+		inside(c).k.changeView(func(v *view[string]) { v.leased = true })
+		holds := inside(c).k.view.Load().holds
 		holds[0].Store(&hold{})
 		if err := c.Add("a"); err != nil {
 			t.Fatal(err)
@@ -30,8 +30,8 @@ func TestKeyWhoseShardCameBackIsNotDropped(t *testing.T) {
 		if !back {
 			holds[0].Store(nil)
 		}
-		c.k.drop("a")
-		if _, kept := c.k.q.Lookup("a"); kept != back {
+		inside(c).k.drop("a")
+		if _, kept := inside(c).k.q.Lookup("a"); kept != back {
 			t.Errorf("the key is queued: %v, and its shard is held: %v", kept, back)
 		}
 	}
@@ -44,7 +44,7 @@ func TestKeyWhoseShardCameBackIsNotDropped(t *testing.T) {
 func TestChanRemembersNoGainedShard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := still[string](t, "test", nil)
-		f := &feed[string]{of: c.sources, Source: Chan("ch", make(chan string))}
+		f := &feed[string]{of: inside(c).sources, Source: Chan("ch", make(chan string))}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { defer close(done); _ = f.Run(ctx, f) }() // ended by cancel, waited for below
@@ -72,7 +72,7 @@ func TestSourceThatHasEndedIsNotReportedAsDeaf(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &feed[string]{of: c.sources, Source: Source[string]{Name: "s"}}
+	f := &feed[string]{of: inside(c).sources, Source: Source[string]{Name: "s"}}
 	done := make(chan struct{})
 	f.done, f.cancel = done, func(error) {}
 	if f.end(errNotHeld) {
@@ -101,7 +101,7 @@ func TestSourceThatWasRemovedIsNotStarted(t *testing.T) {
 	if err := c.Watch(Source[string]{Name: "s", Run: func(context.Context, Sink[string]) error { close(started); return nil }}); err != nil {
 		t.Fatal(err)
 	}
-	f := c.sources.allFeeds()[0]
+	f := inside(c).sources.allFeeds()[0]
 	if err := c.Unwatch("s"); err != nil {
 		t.Fatal(err)
 	}

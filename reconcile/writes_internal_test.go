@@ -34,14 +34,14 @@ func TestRunThatWroteEndsTheHoldOfAnEarlierWrite(t *testing.T) {
 	wrote := func(rev store.Revision) {
 		w := new(runWrites)
 		w.Note(cached.Backend(), cached.Kind(), key, rev)
-		c.writes.wrote(key, w, false)
+		inside(c).writes.wrote(key, w, false)
 	}
 	wrote(7)
 	if err := c.Add(key); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []queue.State{queue.StateHeld, queue.StateReady} {
-		if e, _ := c.k.q.Lookup(key); e.State != want {
+		if e, _ := inside(c).k.q.Lookup(key); e.State != want {
 			t.Errorf("at revision %d the key is %v, want %v", cached.rev, e.State, want)
 		}
 		cached.rev = 8
@@ -86,16 +86,16 @@ func TestKeyThatWroteManyObjectsWaitsForTheCacheOfEachKind(t *testing.T) {
 	for i := range 300 {
 		w.Note(many.Backend(), many.Kind(), key, store.Revision(3+i))
 	}
-	c.writes.wrote(key, w, false)
+	inside(c).writes.wrote(key, w, false)
 	w = new(runWrites)
 	w.Note(many.Backend(), many.Kind(), key, 500)
-	c.writes.wrote(key, w, false)
+	inside(c).writes.wrote(key, w, false)
 	many.rev = 500
-	if k := c.writes.lookup(key, false); k.left <= 0 || !k.stale {
+	if k := inside(c).writes.lookup(key, false); k.left <= 0 || !k.stale {
 		t.Errorf("while the cache of few is at revision 1, and 2 was written, the key is to wait for %v, stale: %t", k.left, k.stale)
 	}
 	few.rev = 2
-	if k := c.writes.lookup(key, false); k.left > 0 || k.stale {
+	if k := inside(c).writes.lookup(key, false); k.left > 0 || k.stale {
 		t.Errorf("when both caches have what was written the key is to wait for %v, stale: %t", k.left, k.stale)
 	}
 }
@@ -138,7 +138,7 @@ func TestKeysWaitForTheirOwnWritesWhateverTheirOrder(t *testing.T) {
 		check := func() {
 			t.Helper()
 			for key, r := range rev {
-				if lacks := len(c.writes.of[key].lackingNow()) > 0; lacks != (r > cached.rev) {
+				if lacks := len(inside(c).writes.of[key].lackingNow()) > 0; lacks != (r > cached.rev) {
 					t.Fatalf("seed %d: at revision %d the key that wrote %d waits: %t", seed, cached.rev, r, lacks)
 				}
 				if r > cached.rev && len(cached.calls) == 0 {
@@ -151,7 +151,7 @@ func TestKeysWaitForTheirOwnWritesWhateverTheirOrder(t *testing.T) {
 			if now := cached.rev + store.Revision(rnd.IntN(30)); now > rev[key] {
 				w := new(runWrites)
 				w.Note(cached.Backend(), cached.Kind(), key, now)
-				c.writes.wrote(key, w, false)
+				inside(c).writes.wrote(key, w, false)
 				rev[key] = now
 			}
 			if i%7 == 0 {
@@ -170,7 +170,7 @@ func TestKeysWaitForTheirOwnWritesWhateverTheirOrder(t *testing.T) {
 		}
 		cached.reach(3, true)
 		for key := range rev {
-			if len(c.writes.of[key].lackingNow()) > 0 {
+			if len(inside(c).writes.of[key].lackingNow()) > 0 {
 				t.Fatalf("seed %d: after a restore %s still waits", seed, key)
 			}
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/tendhq/tend/queue/ratelimit"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/internal/match"
+	"github.com/tendhq/tend/reconcile/internal/ofobjects"
 	"github.com/tendhq/tend/reconcile/program"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
@@ -132,7 +133,7 @@ func New[S, T any](s *store.Store[S, T], c *cache.Cache[S, T], path string, o *O
 	// What wakes a file is no change of its own object's spec, so promise R5 is kept here: a program that
 	// alters again what the file puts back is met thirty times at once, and then once a second.
 	control.Queue.Buckets = func(_ reconcile.Request, dst []*ratelimit.Bucket) []*ratelimit.Bucket { return append(dst, pace) }
-	f.controller, err = reconcile.New(name, reconcile.Func[reconcile.Request](f.reconcile), &control)
+	f.controller, err = ofobjects.Controller(name, reconcile.Func[reconcile.Request](f.reconcile), &control)
 	if err != nil {
 		return nil, err
 	}

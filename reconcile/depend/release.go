@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/internal/ofobjects"
 	"github.com/tendhq/tend/store"
 )
 
@@ -28,7 +29,7 @@ const (
 
 // Its keys name the objects as in a request, so that a program has the controller's code once.
 func (t *Tracker[S, T]) newReleaser() (*reconcile.Controller[reconcile.Request], error) {
-	return reconcile.NewBatch(t.kind+" releases", &releaser[S, T]{t}, &reconcile.Options[reconcile.Request]{
+	return ofobjects.Batches(t.kind+" releases", &releaser[S, T]{t}, &reconcile.Options[reconcile.Request]{
 		Workers: 1, Batch: releaseBatch, StopTimeout: -1, Logger: t.o.Logger,
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/tendhq/tend/internal/sleep"
 	"github.com/tendhq/tend/queue/ratelimit"
 	"github.com/tendhq/tend/reconcile"
+	"github.com/tendhq/tend/reconcile/internal/ofobjects"
 	"github.com/tendhq/tend/reconcile/lease"
 	"github.com/tendhq/tend/store"
 )
@@ -43,7 +44,7 @@ func (v *Inventory[S, T, R]) Pruning(every time.Duration, o *reconcile.Options[r
 		}
 	}
 	none := func(context.Context, reconcile.Request) (reconcile.Result, error) { return reconcile.Result{}, nil }
-	c, err := reconcile.New(name, reconcile.Func[reconcile.Request](none), &options)
+	c, err := ofobjects.Controller(name, reconcile.Func[reconcile.Request](none), &options)
 	if err != nil {
 		return nil, err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/internal/match"
 	"github.com/tendhq/tend/reconcile/internal/object"
+	"github.com/tendhq/tend/reconcile/internal/ofobjects"
 	"github.com/tendhq/tend/reconcile/quota"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
@@ -116,7 +117,7 @@ func (r *Reconciler[S, T]) Controller(name string, c *cache.Cache[S, T], o *reco
 		options.Reads = slices.Concat(options.Reads, d.Caches())
 		sources = append(sources, d.Source())
 	}
-	ctrl, err := reconcile.New(name, r, &options)
+	ctrl, err := ofobjects.Controller(name, r, &options)
 	if err != nil {
 		return nil, err
 	}

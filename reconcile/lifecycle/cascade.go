@@ -9,6 +9,7 @@ import (
 	"github.com/tendhq/tend/internal/introspect"
 	"github.com/tendhq/tend/reconcile"
 	"github.com/tendhq/tend/reconcile/internal/object"
+	"github.com/tendhq/tend/reconcile/internal/ofobjects"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
 )
@@ -99,7 +100,7 @@ func NewCascade[S, T any](name string, children *cache.Cache[S, T], owners []Own
 		own = *o
 	}
 	own.OnlyDeletes = true // so that a controller may watch what it owns, too
-	ctrl, err := reconcile.New(name, c, &own)
+	ctrl, err := ofobjects.Controller(name, c, &own)
 	if err != nil {
 		return nil, err
 	}

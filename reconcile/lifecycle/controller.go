@@ -14,6 +14,7 @@ import (
 	"github.com/tendhq/tend/reconcile/depend"
 	"github.com/tendhq/tend/reconcile/internal/match"
 	"github.com/tendhq/tend/reconcile/internal/object"
+	"github.com/tendhq/tend/reconcile/internal/ofobjects"
 	"github.com/tendhq/tend/store"
 	"github.com/tendhq/tend/store/cache"
 )
@@ -61,7 +62,7 @@ func (l *Lifecycle[S, T]) Controller(name string, c *cache.Cache[S, T], dependen
 	if err := ownDelays(&options); err != nil {
 		return nil, fmt.Errorf("lifecycle: controller %q: %w", name, err)
 	}
-	ctrl, err := reconcile.New(name, l, &options)
+	ctrl, err := ofobjects.Controller(name, l, &options)
 	if err != nil {
 		return nil, err
 	}

@@ -112,3 +112,4 @@ func TestServerWaitsForNoBodyWithoutEnd(t *testing.T) {
 		}
 	})
 }
+// 20201
