@@ -5,9 +5,7 @@
 //	go run ./bench/report                                several interleaved passes, RESULTS.md and charts
 //
 // It is a module of its own, so that no peer ever enters the go.mod of a
-// program that only uses tend. Its files are compiled with the tag peers alone,
-// which go test sets where benchmarks are asked for; the tests of the package
-// need -tags peers.
+// program that only uses tend. Its tests need -tags peers, benchmarks set it.
 //
 // A sub-benchmark is named dimension=value/…/impl=NAME, NAME being one of
 //

@@ -75,21 +75,21 @@ func FromWith[S, T any](c *cache.Cache[S, T], given *FromOptions[S, T]) Source[R
 		},
 		Run: func(ctx context.Context, to Sink[Request]) error {
 			out := outletOf(to)
-			o := asked.guarded(out.feed.of.k)
+			o := asked.guarded(out)
 			return follow(ctx, c, out, func(ch cache.Change[S, T], gained []int) error {
-				is, was := o.isFor(out.feed.of.k, ch.New), o.isFor(out.feed.of.k, ch.Old)
+				is, was := o.isFor(out, ch.New), o.isFor(out, ch.Old)
 				initial := queue.AddOptions{Priority: bandInitial}
 				if ch.New != nil && (!ch.New.Ready() || ch.New.Deleting()) {
 					initial.Priority = bandUnready
 				}
 				if gained != nil {
-					if !is || !out.feed.inShards(ch.Key, gained) {
+					if !is || !out.inShards(ch.Key, gained) {
 						return nil
 					}
 					return AddWaiting(ctx, to, ch.Key, initial)
 				}
 				at := seen[Request]{key: ch.Key, cache: c, rev: revisionOf(ch)}
-				defer out.feed.of.writes.show(at) // after the question whose write it was has been answered
+				defer out.show(at) // after the question whose write it was has been answered
 				switch {
 				case !is && (ch.New != nil || !was):
 					return nil
@@ -98,7 +98,7 @@ func FromWith[S, T any](c *cache.Cache[S, T], given *FromOptions[S, T]) Source[R
 				case ch.Old != nil && !was:
 					at.urgent = true
 				case o.When(ch):
-					at.after = slowDown(c.Store(), out.feed.of.k, ch)
+					at.after = slowDown(c.Store(), out, ch)
 					at.urgent, at.supersedes = o.Urgent(ch), at.after == 0 && supersedes(ch)
 				case o.ByOthers != nil && o.ByOthers(ch):
 					at.byOthers, at.after = true, othersPause
@@ -120,12 +120,12 @@ func onlySpec[S, T any](c cache.Change[S, T]) bool {
 
 // slowDown returns how long the run waits that a change asks for, and names the change if it is
 // the first one that has to wait.
-func slowDown[S, T any](s *store.Store[S, T], k *kernel[Request], c cache.Change[S, T]) time.Duration {
+func slowDown[S, T any](s *store.Store[S, T], to outlet[Request], c cache.Change[S, T]) time.Duration {
 	came, gone := c.Old == nil, c.New == nil
-	if !came && !gone && c.Old.UID == c.New.UID && !onlySpec(c) || k.elsewhere(c.Key) {
+	if !came && !gone && c.Old.UID == c.New.UID && !onlySpec(c) {
 		return 0
 	}
-	wait, first := k.specChanged(c.Key, came, gone)
+	wait, first := to.specChanged(c.Key, came, gone)
 	if !first {
 		return wait
 	}
@@ -137,81 +137,75 @@ func slowDown[S, T any](s *store.Store[S, T], k *kernel[Request], c cache.Change
 			return err
 		})
 	}
-	k.mu.Lock()
-	k.brake.describe(c.Key, now)
-	k.mu.Unlock()
-	k.log().Warn("reconcile: a key is slowed, because its spec changed and made it run more than 10 times in 10 s; if it goes on, two writers disagree",
-		"controller", k.name, "key", c.Key, "field", now.Field, "old", now.Old, "new", now.New,
-		"oldRevision", uint64(now.OldRevision), "newRevision", uint64(now.NewRevision))
+	to.slowed(c.Key, now)
 	return wait
 }
 
 // guarded are the options with their defaults, in which what the user's functions do wrong stays
 // with the object that they were asked about: it is run.
-func (o FromOptions[S, T]) guarded(k *kernel[Request]) FromOptions[S, T] {
+func (o FromOptions[S, T]) guarded(to outlet[Request]) FromOptions[S, T] {
 	if o.When == nil && o.ByOthers == nil {
 		o.ByOthers = BecameUnready
 	} else {
-		o.ByOthers = guarded(k, "ByOthers", o.ByOthers, true)
+		o.ByOthers = guarded(to, "ByOthers", o.ByOthers, true)
 	}
 	if o.When == nil {
 		o.When = Changed
 	} else {
-		o.When = guarded(k, "When", o.When, true)
+		o.When = guarded(to, "When", o.When, true)
 	}
 	if o.Urgent == nil {
 		o.Urgent = Urgent
 	} else {
-		o.Urgent = guarded(k, "Urgent", o.Urgent, false)
+		o.Urgent = guarded(to, "Urgent", o.Urgent, false)
 	}
 	return o
 }
 
 // guarded is a predicate of the user's whose answer is otherwise if it panics, or ends its
 // goroutine; nil for nil.
-func guarded[K comparable, S, T any](k *kernel[K], name string, p Predicate[S, T], otherwise bool) Predicate[S, T] {
+func guarded[K comparable, S, T any](to outlet[K], name string, p Predicate[S, T], otherwise bool) Predicate[S, T] {
 	if p == nil {
 		return nil
 	}
 	return func(c cache.Change[S, T]) bool {
-		return ask(k, name, c.Key, otherwise, func() bool { return p(c) })
+		return ask(to, name, c.Key, otherwise, func() bool { return p(c) })
 	}
 }
 
 // ask asks a function of the user's about an object. If it panics, or ends its goroutine, the log
 // says so, and the answer is otherwise: its source goes on with the other objects.
-func ask[K comparable](k *kernel[K], function string, key store.Key, otherwise bool, f func() bool) (answer bool) {
+func ask[K comparable](to outlet[K], function string, key store.Key, otherwise bool, f func() bool) (answer bool) {
 	err := contain.Apart(func() error { answer = f(); return nil })
 	if err == nil {
 		return answer
 	}
-	k.log().Error("reconcile: a function that was asked about an object failed",
-		append([]any{"controller", k.name, "key", key, "function", function, "err", store.Brief(err)}, contain.Stack(err)...)...)
+	to.unanswered(function, key, err)
 	return otherwise
 }
 
 // isFor reports whether there is an object, and the controller is about it. One about which only
 // panics is: its run fails for that.
-func (o *FromOptions[S, T]) isFor(k *kernel[Request], obj *store.Object[S, T]) bool {
+func (o *FromOptions[S, T]) isFor(to outlet[Request], obj *store.Object[S, T]) bool {
 	if obj == nil || o.only == nil {
 		return obj != nil
 	}
-	return ask(k, "Only", obj.Key(), true, func() bool { return o.only(obj) })
+	return ask(to, "Only", obj.Key(), true, func() bool { return o.only(obj) })
 }
 
 // follow calls each for every change of a cache, and Synced where it belongs. gained is not
 // nil for an object of a list for shards that were gained.
-func follow[K comparable, S, T any](ctx context.Context, c *cache.Cache[S, T], to *outlet[K], each func(ch cache.Change[S, T], gained []int) error) error {
+func follow[K comparable, S, T any](ctx context.Context, c *cache.Cache[S, T], to outlet[K], each func(ch cache.Change[S, T], gained []int) error) error {
 	var gained []int
 	synced := false
-	for ch, err := range c.Changes(ctx, to.feed.Again()) {
+	for ch, err := range c.Changes(ctx, to.Again()) {
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil:
 			return err
 		case ch.Again:
-			gained = to.feed.Gained()
+			gained = to.Gained()
 			continue
 		case ch.Synced:
 			synced, gained = true, nil

@@ -18,14 +18,14 @@ func Chan[K comparable](name string, ch <-chan K) Source[K] {
 	}
 	return Source[K]{Name: name, Run: func(ctx context.Context, to Sink[K]) error {
 		to.Synced()
-		feed := outletOf(to).feed
-		again := feed.Again()
+		out := outletOf(to)
+		again := out.Again()
 		for {
 			select {
 			case <-ctx.Done():
 				return nil
 			case <-again: // there is nothing to list
-				feed.Gained()
+				out.Gained()
 			case key, ok := <-ch:
 				if !ok {
 					return nil // the feed reports it

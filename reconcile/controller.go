@@ -128,8 +128,6 @@ func (c *Controller[K]) Kick(key K) error {
 	return c.add(key, kick)
 }
 
-var kick = queue.AddOptions{Priority: bandLive, Urgent: true, Reason: "kick"}
-
 func (c *Controller[K]) add(key K, o queue.AddOptions) error {
 	if !c.made() {
 		return fmt.Errorf("%w: Add", errNotMade)

@@ -4,37 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/tendhq/tend/internal/introspect"
 )
-
-// graphNode is a controller in the dependency graph.
-type graphNode struct {
-	name      string
-	kind      string // that it is about
-	wakes     []edge // its sources of other kinds, one of each kind
-	relations []introspect.Relation
-	writes    []string // kinds that it writes besides, by its own account
-	ends      bool     // its runs only delete, so that no cycle goes on through it
-}
-
-// edge is one source of one controller: a change of an object of the kind from wakes
-// objects of the kind to.
-type edge struct{ from, to, controller, source string }
-
-func (m *machine[K]) node() graphNode {
-	n := graphNode{name: m.k.name, kind: m.k.kindOf(), writes: m.k.o.Writes, ends: m.k.o.OnlyDeletes}
-	if n.kind == "" {
-		n.kind = m.k.name // it is about something that is no kind of a store
-	}
-	for _, f := range m.sources.allFeeds() {
-		n.relations = append(n.relations, f.Relations...)
-		if f.mapped && f.kind != "" && f.kind != n.kind && !slices.ContainsFunc(n.wakes, func(e edge) bool { return e.from == f.kind }) {
-			n.wakes = append(n.wakes, edge{f.kind, n.kind, n.name, f.Name})
-		}
-	}
-	return n
-}
 
 // checkCycles gives ErrCycle if controllers wake each other in a circle. The graph has the
 // kinds as nodes and "a change of a wakes the controller of b" as edges a → b, through mapped

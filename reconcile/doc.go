@@ -146,6 +146,7 @@ package reconcile
 //	adapt         … how many
 //	source        Source, Sink
 //	feed          a source of a running controller; its sink
+//	outlet        … as the sources below see it
 //	predicate     which changes matter
 //	cachesource   sources: the changes of a cache
 //	mapper        … mapped to other keys
@@ -156,6 +157,8 @@ package reconcile
 //	milestones    what a healthy controller says
 //	supervisor    what runs when
 //	condition     how all of that is at a moment
+//	machine       what a controller is made of
+//	keys          introspection: its keys
 //	controller    Controller
 //	for           controllers of the objects of a store
 //	each          … of a list
@@ -163,9 +166,7 @@ package reconcile
 //	summary       a line in the log for each controller
 //	claims        what one Manager of a process has for itself
 //	manager       Manager
-//	snapshot      introspection: a controller at a moment
-//	keys          … its keys
-//	stack         … where a run stands
+//	stack         introspection: where a run stands
 //	observe       … what a Manager runs
 //	graph         … which controllers wake which
 //	health        … health and readiness

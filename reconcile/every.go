@@ -70,11 +70,11 @@ func (p *polled[K, V]) source(name string, interval time.Duration) Source[K] {
 	p.apart = interval / 2 // a list after an interval is later than that, one for a gained shard may not be
 	return Source[K]{Name: name, exists: p.exists, Run: func(ctx context.Context, to Sink[K]) error {
 		out, backoff := outletOf(to), restarts()
-		out.feed.cannotList()
-		known, ok := out.feed.value.(map[K]V) // what vanishes between two runs of the source must be noticed too
+		out.cannotList()
+		known, ok := (*out.kept()).(map[K]V) // what vanishes between two runs of the source must be noticed too
 		if !ok {
 			known = make(map[K]V)
-			out.feed.value = known
+			*out.kept() = known
 		}
 		for first, failing := true, false; ; {
 			wait := interval - rand.N(interval/10+1)
@@ -124,7 +124,7 @@ func (p *polled[K, V]) poll(ctx context.Context, to Sink[K], known map[K]V, firs
 	}
 	var refused error
 	if p.all {
-		refused = p.keep(now, known, outletOf(to).feed)
+		refused = p.keep(now, known, outletOf(to))
 	}
 	p.last.Store(&now)
 	initial := queue.AddOptions{Priority: bandInitial}
@@ -166,7 +166,7 @@ var errTooManyGone = errors.New("more keys are gone than EachOptions.MaxGone all
 // of a cloud that answers with an empty list, or with the first page alone, is no reason to
 // remove everything: what many keys' end hangs on has to be missing twice, half an interval
 // apart at least. It returns an error if MaxGone keeps them.
-func (p *polled[K, V]) keep(now, known map[K]V, feed *feed[K]) error {
+func (p *polled[K, V]) keep(now, known map[K]V, to outlet[K]) error {
 	lacking, confirmed := make(map[K]V), true
 	for key := range known {
 		if _, listed := now[key]; listed {
@@ -184,14 +184,15 @@ func (p *polled[K, V]) keep(now, known map[K]V, feed *feed[K]) error {
 	if p.maxGone != nil && len(lacking) > 0 {
 		most = p.maxGone(len(known))
 	}
-	attrs := []any{"controller", feed.of.k.name, "source", feed.Name, "gone", len(lacking), "of", len(known)}
+	controller, source, _, log := to.about()
+	attrs := []any{"controller", controller, "source", source, "gone", len(lacking), "of", len(known)}
 	switch {
 	case len(lacking) > most:
 		maps.Copy(now, lacking)
 		p.lacking = lacking
 		return fmt.Errorf("the list lacks %d of %d keys: %w (%d)", len(lacking), len(known), errTooManyGone, most)
 	case doubtful && !confirmed:
-		feed.of.k.log().Warn("reconcile: the list lacks so many keys that a second one has to agree before they are taken for gone", attrs...)
+		log.Warn("reconcile: the list lacks so many keys that a second one has to agree before they are taken for gone", attrs...)
 		p.since = time.Now()
 		fallthrough
 	case doubtful && time.Since(p.since) < p.apart:
@@ -199,7 +200,7 @@ func (p *polled[K, V]) keep(now, known map[K]V, feed *feed[K]) error {
 		p.lacking = lacking
 		return nil
 	case doubtful:
-		feed.of.k.log().Warn("reconcile: a second list lacks the keys too: they are taken for gone", attrs...)
+		log.Warn("reconcile: a second list lacks the keys too: they are taken for gone", attrs...)
 	}
 	p.lacking = nil
 	return nil

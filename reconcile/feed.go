@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/tendhq/tend/internal/contain"
@@ -477,75 +476,4 @@ func (f *feed[K]) Elsewhere(key K) bool { return f.of.k.elsewhere(key) }
 func (f *feed[K]) inShards(key K, shards []int) bool {
 	shard, ok := f.of.k.shardOf(key)
 	return !ok || slices.Contains(shards, shard)
-}
-
-// outlet is a Sink as the built-in sources use it. Keys and failures go to the Sink, which
-// may be the program's own; what else there is to ask and to tell goes to the feed that is
-// in it.
-type outlet[K comparable] struct {
-	Sink[K]
-	feed *feed[K] // of a controller of its own, which nothing runs, if none made the sink
-}
-
-func outletOf[K comparable](to Sink[K]) *outlet[K] {
-	for in := to; ; {
-		switch s := in.(type) {
-		case *feed[K]:
-			return &outlet[K]{to, s}
-		case interface{ Unwrap() Sink[K] }:
-			in = s.Unwrap()
-		default:
-			return &outlet[K]{to, strangersFeed[K]()}
-		}
-	}
-}
-
-// strangersFeed stands for the feed of a sink that no controller made: it tells nothing, and
-// is asked for no list.
-func strangersFeed[K comparable]() *feed[K] {
-	k := new(kernel[K])
-	k.view.Store(&view[K]{holds: make([]atomic.Pointer[hold], 1), logger: slog.New(slog.DiscardHandler)})
-	return &feed[K]{of: &sources[K]{k: k, writes: &pendingWrites[K]{k: k, shown: make(map[Cached]store.Revision)}}}
-}
-
-// direct reports whether the sink is the controller's own.
-func (t *outlet[K]) direct() bool {
-	_, ok := t.Sink.(*feed[K])
-	return ok
-}
-
-// addChange adds the key of an object that changed.
-func (t *outlet[K]) addChange(ctx context.Context, at seen[K]) error {
-	switch {
-	case t.direct():
-		return t.feed.addChange(ctx, at)
-	case at.byOthers:
-		return nil // the key's own run may have written that, and would wake itself
-	}
-	t.feed.caused(at.key, at.object(), at.rev)
-	return AddWaiting(ctx, t.Sink, at.key, at.add())
-}
-
-// Failed implements Reporter.
-func (t *outlet[K]) Failed(err error) {
-	if r, ok := t.Sink.(Reporter); ok {
-		r.Failed(err)
-	}
-}
-
-// mapperFailed reports that an object could not be mapped to keys. A Sink of the program's
-// is not well until mappedAll.
-func (t *outlet[K]) mapperFailed(object store.Key, attempt int, err error) {
-	if t.direct() {
-		t.feed.fail(fmt.Errorf("mapping %s %v: %w", t.feed.kind, object, err), attempt)
-		return
-	}
-	t.Failed(fmt.Errorf("mapping %v: %w", object, err))
-}
-
-// mappedAll reports that the last object was mapped that had failed.
-func (t *outlet[K]) mappedAll() {
-	if !t.direct() {
-		t.Failed(nil)
-	}
 }

@@ -35,17 +35,6 @@ type Inspection interface {
 	introspect.Inspector
 }
 
-// Inspect gives the Inspection of a controller of any type of keys; not ok: r is none, or
-// one that no constructor made.
-func Inspect(r Runner) (i Inspection, ok bool) {
-	c, ok := r.(interface{ inspect() Inspection })
-	if !ok || isNil(r) {
-		return nil, false
-	}
-	i = c.inspect()
-	return i, i != nil
-}
-
 func (m *machine[K]) inspect() Inspection { return inspection[K]{m} }
 
 // inspection implements Inspection.

@@ -17,8 +17,36 @@ import (
 	"github.com/tendhq/tend/store"
 )
 
-// A machine is what a Controller is made of, which is behind an interface there. Its parts have their own mutexes and fields;
-// what is here says who asks which.
+// controller is the machine of a Controller[K] of any K, as a Manager needs it.
+type controller interface {
+	Run(ctx context.Context) error
+	Name() string
+	startable() error
+	caches() []Cached
+	shown() []Cached
+	adopt(l *slog.Logger, stop time.Duration)
+	placementOf() lease.Placement
+	setPlacement(p lease.Placement) error
+	node() graphNode
+	summarise(in time.Duration)
+	unseen() map[Cached]store.Revision
+}
+
+// graphNode is a controller in the dependency graph.
+type graphNode struct {
+	name      string
+	kind      string // that it is about
+	wakes     []edge // its sources of other kinds, one of each kind
+	relations []introspect.Relation
+	writes    []string // kinds that it writes besides, by its own account
+	ends      bool     // its runs only delete, so that no cycle goes on through it
+}
+
+// edge is one source of one controller: a change of an object of the kind from wakes
+// objects of the kind to.
+type edge struct{ from, to, controller, source string }
+
+// A machine is what a Controller is made of, which is behind an interface there. Its parts have their own mutexes and fields.
 type machine[K comparable] struct {
 	k          *kernel[K]
 	writes     *pendingWrites[K]
@@ -95,6 +123,9 @@ func (m *machine[K]) setPlacement(p lease.Placement) error {
 	})
 	return nil
 }
+
+// kick is how Kick adds a key.
+var kick = queue.AddOptions{Priority: bandLive, Urgent: true, Reason: "kick"}
 
 func (m *machine[K]) add(key K, o queue.AddOptions) error {
 	// Only what can never be meant is refused here, not all that a store would:
@@ -206,3 +237,17 @@ func (m *machine[K]) condition() condition { return m.supervisor.condition() }
 
 // own makes a cache part of the controller, which runs it.
 func (m *machine[K]) own(cached Cached) { m.supervisor.owned = []Cached{cached} }
+
+func (m *machine[K]) node() graphNode {
+	n := graphNode{name: m.k.name, kind: m.k.kindOf(), writes: m.k.o.Writes, ends: m.k.o.OnlyDeletes}
+	if n.kind == "" {
+		n.kind = m.k.name // it is about something that is no kind of a store
+	}
+	for _, f := range m.sources.allFeeds() {
+		n.relations = append(n.relations, f.Relations...)
+		if f.mapped && f.kind != "" && f.kind != n.kind && !slices.ContainsFunc(n.wakes, func(e edge) bool { return e.from == f.kind }) {
+			n.wakes = append(n.wakes, edge{f.kind, n.kind, n.name, f.Name})
+		}
+	}
+	return n
+}

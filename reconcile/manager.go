@@ -72,21 +72,6 @@ type Manager struct {
 	errs     []error // of members, in the order in which they ended
 }
 
-// controller is the machine of a Controller[K] of any K, as a Manager needs it.
-type controller interface {
-	Runner
-	Name() string
-	startable() error
-	caches() []Cached
-	shown() []Cached
-	adopt(l *slog.Logger, stop time.Duration)
-	placementOf() lease.Placement
-	setPlacement(p lease.Placement) error
-	node() graphNode
-	summarise(in time.Duration)
-	unseen() map[Cached]store.Revision
-}
-
 // member is one runner of a Manager.
 type member struct {
 	Runner

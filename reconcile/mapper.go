@@ -79,7 +79,7 @@ type step[S, T any] struct {
 type mapping[K comparable, S, T any] struct {
 	mapper Mapper[K, S, T]
 	o      MapOptions[S, T]
-	to     *outlet[K]
+	to     outlet[K]
 	q      *queue.Queue[store.Key]
 
 	mu     sync.Mutex // guards what follows
@@ -87,7 +87,7 @@ type mapping[K comparable, S, T any] struct {
 	failed int // objects whose last mapping failed
 }
 
-func runMapping[K comparable, S, T any](ctx context.Context, c *cache.Cache[S, T], to *outlet[K], m Mapper[K, S, T], o MapOptions[S, T]) error {
+func runMapping[K comparable, S, T any](ctx context.Context, c *cache.Cache[S, T], to outlet[K], m Mapper[K, S, T], o MapOptions[S, T]) error {
 	q, err := queue.New(&queue.Options[store.Key]{Name: c.Name() + " mapper", Policy: o.backoff.Policy(), Shards: 1})
 	if err != nil {
 		return err
@@ -107,7 +107,7 @@ func runMapping[K comparable, S, T any](ctx context.Context, c *cache.Cache[S, T
 	if when == nil {
 		when = Any
 	} else {
-		when = guarded(to.feed.of.k, "when", when, true)
+		when = guarded(to, "when", when, true)
 	}
 	return follow(ctx, c, to, func(ch cache.Change[S, T], gained []int) error {
 		if !ch.Initial && !when(ch) {
@@ -173,8 +173,8 @@ func (p *mapping[K, S, T]) mapItem(ctx context.Context, item queue.Item[store.Ke
 	err = p.mapOne(ctx, item.Key)
 }
 
-// feedKey is the key under which a mapper's context has the feed of its source.
-type feedKey struct{}
+// outletKey is the key under which a mapper's context has the outlet of its source.
+type outletKey struct{}
 
 // mapOne maps one object and puts the step back if that fails.
 func (p *mapping[K, S, T]) mapOne(ctx context.Context, key store.Key) (err error) {
@@ -185,7 +185,7 @@ func (p *mapping[K, S, T]) mapOne(ctx context.Context, key store.Key) (err error
 	if !ok {
 		return nil
 	}
-	ctx = context.WithValue(ctx, feedKey{}, p.to.feed)
+	ctx = context.WithValue(ctx, outletKey{}, p.to)
 	err = contain.ErrGoexit
 	defer func() {
 		if err == nil {
@@ -210,14 +210,14 @@ func (p *mapping[K, S, T]) send(ctx context.Context, object store.Key, s step[S,
 	}
 	sent := make(map[K]struct{}, len(keys)) // the old and the new object often name the same
 	for _, k := range keys {
-		if _, ok := sent[k]; ok || s.only != nil && !p.to.feed.inShards(k, s.only) {
+		if _, ok := sent[k]; ok || s.only != nil && !p.to.inShards(k, s.only) {
 			continue
 		}
 		sent[k] = struct{}{}
 		if !s.initial {
-			p.to.feed.caused(k, object, s.at)
+			p.to.caused(k, object, s.at)
 		}
-		if err := AddWaiting(ctx, p.to.Sink, k, o); err != nil {
+		if err := AddWaiting(ctx, p.to, k, o); err != nil {
 			return err
 		}
 	}

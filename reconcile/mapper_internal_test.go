@@ -77,7 +77,7 @@ func TestChangeDuringAFailedMappingIsMappedByTheRetry(t *testing.T) {
 		t.Fatal(err)
 	}
 	key := store.Key{Name: "a"}
-	p := &mapping[store.Key, int, int]{q: q, to: new(outlet[store.Key]), todo: make(map[store.Key]step[int, int])}
+	p := &mapping[store.Key, int, int]{q: q, to: new(strange[store.Key]), todo: make(map[store.Key]step[int, int])}
 	calls := 0
 	p.mapper = func(_ context.Context, old, now *object) ([]store.Key, error) {
 		if calls++; calls == 1 {

@@ -9,3 +9,14 @@ func (m *Manager) Runners() (rs []Runner) {
 	}
 	return rs
 }
+
+// Inspect gives the Inspection of a controller of any type of keys; not ok: r is none, or
+// one that no constructor made.
+func Inspect(r Runner) (i Inspection, ok bool) {
+	c, ok := r.(interface{ inspect() Inspection })
+	if !ok || isNil(r) {
+		return nil, false
+	}
+	i = c.inspect()
+	return i, i != nil
+}

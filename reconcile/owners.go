@@ -37,10 +37,11 @@ func OwnsWith[S, T any](c *cache.Cache[S, T], kind string, given *MapOptions[S, 
 		return Source[Request]{bad: errors.New("Owners: no cache")}
 	}
 	s := MapWith(c, func(ctx context.Context, old, now *store.Object[S, T]) (keys []Request, _ error) {
-		from, _ := ctx.Value(feedKey{}).(*feed[Request])
+		from := ctx.Value(outletKey{}).(outlet[Request])
+		_, _, own, _ := from.about()
 		for _, o := range [2]*store.Object[S, T]{old, now} {
 			if o != nil {
-				keys = appendOwners(from, keys, o.Owners, cmp.Or(kind, from.of.k.kindOf()))
+				keys = appendOwners(from, keys, o.Owners, cmp.Or(kind, own))
 			}
 		}
 		return keys, nil
@@ -56,7 +57,7 @@ func OwnsWith[S, T any](c *cache.Cache[S, T], kind string, given *MapOptions[S, 
 	return s
 }
 
-func appendOwners(from *feed[Request], keys []Request, owners []store.Owner, kind string) []Request {
+func appendOwners(from outlet[Request], keys []Request, owners []store.Owner, kind string) []Request {
 	for _, o := range owners {
 		if o.Kind != kind {
 			from.Skip("owner of another kind", "kind", o.Kind, "owner", o.Key)
