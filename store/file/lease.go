@@ -187,7 +187,9 @@ func (ls *leases) grant(id store.LeaseID, ttl time.Duration) {
 func (ls *leases) bind(a address, r *row) {
 	if id, ok := ls.bound[a]; ok {
 		delete(ls.bound, a)
-		delete(ls.byID[id].keys, a) // it lives: its end deletes what is bound to it
+		if l := ls.byID[id]; l != nil { // it lives: its end deletes what is bound to it. A panic here would stop every write
+			delete(l.keys, a)
+		}
 	}
 	if r != nil && r.lease != 0 && ls.byID[r.lease] != nil {
 		ls.bound[a] = r.lease
