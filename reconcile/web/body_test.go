@@ -112,4 +112,3 @@ func TestServerWaitsForNoBodyWithoutEnd(t *testing.T) {
 		}
 	})
 }
-// 20201
