@@ -56,10 +56,10 @@ func TestUnseenIsTheLastWriteOfAllKeys(t *testing.T) {
 	for i := range 20 {
 		key, w := store.Key{Name: strconv.Itoa(i)}, new(runWrites)
 		w.Note(cached.Backend(), cached.Kind(), key, store.Revision(10+i))
-		c.writes.wrote(key, w, false)
+		inside(c).writes.wrote(key, w, false)
 	}
 	for range 20 {
-		if got := c.unseen(); len(got) != 1 || got[cached] != 29 {
+		if got := inside(c).unseen(); len(got) != 1 || got[cached] != 29 {
 			t.Fatalf("the caches are to reach %v, want revision 29", got)
 		}
 	}
