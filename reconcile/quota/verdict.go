@@ -44,7 +44,7 @@ func (v Verdict) pause() time.Duration {
 // A 503 that says neither when to come again nor that calls are too many is down: an
 // endpoint that is away answers so, or a proxy in its place.
 func Judge(err error) Verdict {
-	if errors.Is(err, ErrNoBudget) {
+	if err == nil || errors.Is(err, ErrNoBudget) {
 		return Verdict{}
 	}
 	var answer *HTTPError
