@@ -132,7 +132,8 @@ func TestLaterPauseOfTheSameServerIsHeard(t *testing.T) {
 		defer stop()
 		begun := time.Now()
 		var calls sync.WaitGroup
-		for _, after := range []time.Duration{0, 5 * time.Second} { // both were sent before the first answer
+		for _, after := range []time.Duration{5 * time.Second, 0} {
+			synctest.Wait() // both are sent before the first answer
 			calls.Go(func() {
 				_ = first.Do(t.Context(), quota.Read, func(context.Context) error {
 					time.Sleep(after)

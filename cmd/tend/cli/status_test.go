@@ -87,8 +87,9 @@ func TestStatusLeadsToThePageOfAKeyThatIsNoObject(t *testing.T) {
 	server := httptest.NewServer(must(debug.New(m, &debug.Options{Logger: silent})))
 	t.Cleanup(server.Close)
 	c := &tend{t: t, env: map[string]string{}}
-	text := c.when(cli.Failed, "2 causes", "status", "-debug", server.URL+"/debug")
-	wantAll(t, text, "for example my files\n    see "+server.URL+"/debug?c=fails&key=my+files\n\n", "\n    mend what the error names\n    see "+server.URL+"/debug?c=broken&key=my+files\n")
+	c.when(cli.Failed, "c=fails&key=my+files", "status", "-debug", server.URL+"/debug")
+	text := c.when(cli.Failed, "c=broken&key=my+files", "status", "-debug", server.URL+"/debug")
+	wantAll(t, text, "2 causes", "for example my files\n    see "+server.URL+"/debug?c=fails&key=my+files\n\n", "\n    mend what the error names\n    see "+server.URL+"/debug?c=broken&key=my+files\n")
 	if strings.Contains(text, "tend why") || strings.Contains(text, "tend kick") {
 		t.Errorf("it says commands that are none:\n%s", text)
 	}
